@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,3 +36,23 @@ def test_t5_is_exported_and_served_by_triton_itself(tmp_path: Path) -> None:
         assert name in files
     assert "Triton itself runs" in result["stand_in"]
     assert any("compile script" in line for line in result["proved"])
+
+
+def test_published_t5_experiment_is_rehearsed_and_prints_its_grid(tmp_path: Path) -> None:
+    """Two of its twelve deployments: the published baseline, which packs torch, and one precision."""
+    copy, table = tmp_path / "t5", tmp_path / "table.md"
+    shutil.copytree(RECIPES / "published/t5-triton-tensorrt", copy)
+    text = (copy / "recipe.yaml").read_text("utf-8").replace("    trt-fp16: {}\n", "", 1)
+    text = text.replace("[ml.g4dn.xlarge, ml.g5.xlarge]", "[ml.g4dn.xlarge]")
+    (copy / "recipe.yaml").write_text(
+        text.replace("google-t5/t5-small, google-t5/t5-base", "google-t5/t5-small")
+    )
+    with recipe_models() as hub:
+        environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf")}
+        lmi = Installed(Path(sys.executable).with_name("lmi"), dict(os.environ))
+        recipe = str(copy / "recipe.yaml")
+        done = lmi.run("bench", recipe, "--rehearse", "--markdown", str(table), "--json", env=environment)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert json.loads(done.stdout.splitlines()[-1])["points"] == 2
+    header = next(line for line in table.read_text("utf-8").splitlines() if "pytorch mean" in line)
+    assert "trt-fp32 mean" in header

@@ -53,13 +53,23 @@ class RehearsedModel:
 
 
 def stand_in_of(recipe: Recipe, spec: Spec) -> StandIn | None:
-    region = recipe.endpoint.region or REGION
-    image = local_image(recipe.name, "built") if recipe.container.build else recipe.container.image
-    if image is None:
-        image = engine_image(recipe.engine, recipe.container.version or "", region).uri
     return stand_in_for(
-        read_stand_ins(), image, spec.engine.handler.entry_point, dict(spec.engine.properties)
+        read_stand_ins(), _image_of(recipe), spec.engine.handler.entry_point, dict(spec.engine.properties)
     )
+
+
+def compiler_stand_in_of(recipe: Recipe) -> StandIn | None:
+    """With the compilers that the recipe's image has, also where the engine itself runs."""
+    image = _image_of(recipe)
+    return next((one for one in read_stand_ins() if one.has_packages_for(image)), None)
+
+
+def _image_of(recipe: Recipe) -> str:
+    image = local_image(recipe.name, "built") if recipe.container.build else recipe.container.image
+    if image is not None:
+        return image
+    region = recipe.endpoint.region or REGION
+    return engine_image(recipe.engine, recipe.container.version or "", region).uri
 
 
 def tensor_names(facts: Facts) -> frozenset[str]:

@@ -39,6 +39,7 @@ from lmi_deploy.workflows.rehearsal_model import (
     ANYWHERE,
     REGION,
     RehearsedModel,
+    compiler_stand_in_of,
     replaced_lines,
     stand_in_of,
     tensor_names,
@@ -169,13 +170,9 @@ class Rehearsal:
         self, recipe: Recipe, facts: Facts, served: RehearsedModel, stand_in: StandIn | None
     ) -> Generator[Event, None, RehearsedModel]:
         yield self._begin("compile")
+        folder, compiler = served.source.folder(served.listing), stand_in or compiler_stand_in_of(recipe)
         made = yield from compile_stand_in(
-            recipe,
-            facts,
-            served.listing,
-            served.source.folder(served.listing),
-            stand_in=stand_in,
-            user=self.user,
+            recipe, facts, served.listing, folder, stand_in=compiler, user=self.user
         )
         self._done(made.outcome)
         return RehearsedModel(
