@@ -62,7 +62,11 @@ def stored_load_jobs(store: ObjectStore, deployment: str) -> tuple[str, ...]:
     """The load jobs whose objects are in the bucket: `lmi bench` writes them before the job, and deletes them after it.
     The bucket shows them at once; the tag search lags.
     """
-    keys = (stored.key for stored in store.list(f"{JOBS}{deployment}-"))
+    return load_jobs_of((stored.key for stored in store.list(f"{JOBS}{deployment}-")), deployment)
+
+
+def load_jobs_of(keys: Iterable[str], deployment: str) -> tuple[str, ...]:
+    """The load jobs of the deployment to which these objects belong."""
     return tuple(sorted({job for key in keys if (job := load_job_of(key, deployment))}))
 
 

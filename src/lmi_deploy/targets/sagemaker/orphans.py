@@ -24,7 +24,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ListedEndpoint,
     Resource,
 )
-from lmi_deploy.domain.sagemaker.transfer_job import LOAD_INPUT
+from lmi_deploy.domain.sagemaker.transfer_job import JOBS, LOAD_INPUT
 from lmi_deploy.domain.weights import model_of_weights
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
@@ -32,9 +32,9 @@ from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.targets.sagemaker.observed_jobs import (
+    load_jobs_of,
     possibly_running,
     running_compile_jobs,
-    stored_load_jobs,
 )
 from lmi_deploy.targets.sagemaker.running_costs import hourly
 from lmi_deploy.targets.sagemaker.status import unattended
@@ -98,11 +98,12 @@ class Orphans:
     def _found(self) -> Iterator[OrphanedDeployment]:
         resources = self.cloud.tagged.all()
         loading = [one for one in resources if one.tag(TAG_PURPOSE) == LOAD_INPUT]
+        keys: dict[str, tuple[str, ...]] = {}
         for name, found in self._groups(resources):
             ref = self._ref(name, found)
             if why := self._why(name, found):
                 yield OrphanedDeployment(ref=ref, why=why, resources=len(found))
-            elif why := self._why_its_jobs(ref, loading):
+            elif why := self._why_its_jobs(ref, loading, keys):
                 yield OrphanedDeployment(ref=ref, why=why, resources=1, jobs_only=True)
 
     def _groups(self, resources: Iterable[Resource]) -> Iterator[tuple[str, list[Resource]]]:
@@ -146,7 +147,9 @@ class Orphans:
         cost = hourly(observed, self.cloud.prices)
         return f"{why}, which costs {cost}" if cost else why
 
-    def _why_its_jobs(self, ref: DeploymentRef, loading: Iterable[Resource]) -> str:
+    def _why_its_jobs(
+        self, ref: DeploymentRef, loading: Iterable[Resource], keys: dict[str, tuple[str, ...]]
+    ) -> str:
         """Of a deployment that serves: an `lmi bench` that was killed left a job, and no process holds the lock. One
         that ends by itself deletes its job, so that also an ended one is left over.
         """
@@ -158,19 +161,23 @@ class Orphans:
             and is_own_resource(one, name)
             and self.cloud.jobs.job(one.name) is not None
         ]
-        left = sorted({*left, *self._stored_load_jobs(ref)})
+        left = sorted({*left, *self._stored_load_jobs(ref, keys)})
         if not left or self.lock(ref).holder(name):
             return ""
         return f"no lmi waits for its load job {', '.join(left)}; the deployment stays"
 
-    def _stored_load_jobs(self, ref: DeploymentRef) -> tuple[str, ...]:
-        """By their objects: the job may have been deleted, or never created. None if the bucket cannot be listed, or
-        does not exist: another deployment's bucket must not end the search.
+    def _stored_load_jobs(self, ref: DeploymentRef, keys: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+        """By their objects: the job may have been deleted, or never created. `keys` keeps those of each bucket, so that
+        it is listed once, and not for each deployment.
         """
-        if not ref.bucket:
-            return ()
+        if ref.bucket and ref.bucket not in keys:
+            keys[ref.bucket] = self._job_keys(ref)
+        return load_jobs_of(keys.get(ref.bucket, ()), ref.name)
+
+    def _job_keys(self, ref: DeploymentRef) -> tuple[str, ...]:
+        """None if the bucket cannot be listed, or does not exist: another deployment's must not end the search."""
         try:
-            return stored_load_jobs(self.store(ref), ref.name)
+            return tuple(stored.key for stored in self.store(ref).list(JOBS))
         except (AccessError, NotFound):
             return ()
 
