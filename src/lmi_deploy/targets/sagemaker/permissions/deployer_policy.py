@@ -125,9 +125,11 @@ def _endpoint(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:DescribeEndpoint",
             "sagemaker:InvokeEndpoint",
             "sagemaker:InvokeEndpointWithResponseStream",
+            "sagemaker:UpdateEndpointWeightsAndCapacities",
         ),
         resources=(*arns.endpoints, *((arns.component,) if arns.spec.cloud.component else ())),
-        why="probe the endpoint; remove tags that are no longer in the recipe",
+        why="probe the endpoint; remove tags that are no longer in the recipe; `lmi scale`, and scaling, which needs "
+        "it of the caller that registers an endpoint",
     )
     yield PolicyStatement(
         sid="CallWithToken",

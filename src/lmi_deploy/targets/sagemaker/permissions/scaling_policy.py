@@ -43,12 +43,6 @@ def scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
         resources=arns.alarms,
         why="delete the alarms of autoscaling and of the recipe",
     )
-    yield PolicyStatement(
-        sid="LetScalingAct",
-        actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
-        resources=arns.endpoints,
-        why="`lmi scale`; required of the caller that registers an endpoint for scaling, too",
-    )
     if spec.cloud.scaling or arns.prefix:
         yield from _tracking(spec, arns)
     if spec.cloud.scaling or spec.cloud.alarms or arns.prefix:
