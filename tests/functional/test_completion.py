@@ -90,7 +90,7 @@ def test_deployments_and_recipes_are_those_of_this_machine(folder: Path) -> None
     assert FILES in [*candidates(["serve", ""], {})]
     assert FOLDERS in [*candidates(["render", "--output", ""], {})]
     assert offered("docs", "exit") == ["exit-codes"]
-    assert offered("explain", "endpoint.reg") == ["endpoint.region"]
+    assert offered("explain", "endpoint.reg") == ["endpoint.region", "endpoint.regions"]
 
 
 @pytest.mark.parametrize(
