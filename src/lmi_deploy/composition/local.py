@@ -56,7 +56,14 @@ def wire(
     return Dependencies(
         hub=_hubs(environ, notify),
         files=LocalModelFiles,
-        weights=lambda asked, memory_mb: open_weights(asked, memory_mb, clock, environ, notify=notify),
+        weights=lambda asked, memory_mb: open_weights(
+            asked,
+            memory_mb,
+            clock,
+            environ,
+            notify=notify,
+            account=clouds.opened_account(asked.region, asked.profile),
+        ),
         target_issues=opening.recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lmi_deploy.domain.recipe_endpoint_keys import TargetName
     from lmi_deploy.domain.recipe_keys import Recipe
     from lmi_deploy.domain.record import DeploymentRef
+    from lmi_deploy.ports.account import Account
     from lmi_deploy.ports.clock import Clock
     from lmi_deploy.ports.cloud import BucketServices, Cloud
     from lmi_deploy.ports.image_builder import ImageBuilder
@@ -57,6 +58,11 @@ class CloudFactory:
             )
             self._clouds[region] = self._clouds[cloud.caller.region] = cloud
         return self._clouds[region]
+
+    def opened_account(self, region: str, profile: str) -> Account | None:
+        """None if this command has opened nothing there yet."""
+        cloud = self._clouds.get(region) if profile == self.profile else None
+        return cloud.account if cloud else None
 
     def depot(self, cloud: Cloud, bucket: str) -> BucketServices | None:
         """A missing bucket may be created later: only existing ones are cached."""

@@ -56,9 +56,10 @@ def open_weights(
     environ: Mapping[str, str],
     *,
     notify: Notify = ignore,
+    account: Account | None = None,
 ) -> WeightsStore:
     """Check the caller and the bucket's owner before any transfer; NotFound if there is no bucket and none may be
-    created.
+    created. `account`: one that the command has opened already, and whose caller it knows.
     """
     from lmi_deploy.aws.account import AwsAccount
     from lmi_deploy.aws.client import AwsConnection
@@ -67,7 +68,7 @@ def open_weights(
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 
     session = session_at(bucket_request.region, environ, profile=bucket_request.profile)
-    account = AwsAccount(session, clock=clock, notify=notify)
+    account = account or AwsAccount(session, clock=clock, notify=notify)
     caller = account.get_caller()
     bucket = bucket_request.bucket or default_bucket(caller.account, caller.region)
     if error := bucket_name_error(bucket):

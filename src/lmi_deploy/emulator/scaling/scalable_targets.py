@@ -135,6 +135,8 @@ def _put_alarm(context: EmulatorContext, region: str, alarm: str, policy: Row, l
         **_metric(params, level),
     }
     row = context.table(ALARMS, region).get(alarm) or {
+        "arn": context.arn("cloudwatch", region, f"alarm:{alarm}"),
+        "tags": {},
         "state": "INSUFFICIENT_DATA",
         "reason": "Unchecked: Initial alarm creation",
         "changed": context.clock.now(),
