@@ -28,7 +28,8 @@ STEPS: dict[str, list[list[str]]] = {
     ],
     "docs": [[sys.executable, "-m", "tools.site"]],
     "unit": [[*PYTEST, "tests/unit", "tests/golden", "-n", "2"]],
-    "pythons": [[sys.executable, "-m", "tools.pythons"]],
+    # The newest other one: `make test-pythons` runs all.
+    "pythons": [[sys.executable, "-m", "tools.pythons", "--newest"]],
     "contract": [
         [*PYTEST, *INTEGRATION, *WITHOUT_AWS, "-n", "2", "--dist", "loadfile"],
         # By themselves: the limits of the emulator's containers are in real seconds, and each is a process or three.

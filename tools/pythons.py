@@ -1,4 +1,4 @@
-"""Run the tests on the other Pythons that lmi supports: `python -m tools.pythons [3.12 ...] [--functional]`.
+"""Run the tests on the other Pythons that lmi supports: `python -m tools.pythons [3.12 ...] [--newest] [--functional]`.
 
 Which there are: the classifiers in pyproject.toml. Which are to be had here: on PATH, or among those of pyenv and uv.
 Each gets an environment of its own below .build/, as requirements/dev.txt pins it. One that is not to be had is named
@@ -33,13 +33,16 @@ def main() -> int:
     suites = (QUICK, FUNCTIONAL) if arguments.functional else (QUICK,)
     failed: list[str] = []
     missing: list[str] = []
-    for version in arguments.versions or other_versions():
+    for version in arguments.versions or other_versions()[:: -1 if arguments.newest else 1]:
         python = interpreter(version)
         if python is None:
             print(f"== Python {version}: not on this machine", flush=True)
             missing.append(version)
-        elif not _tests_pass(version, python, suites):
+            continue
+        if not _tests_pass(version, python, suites):
             failed.append(version)
+        if arguments.newest:
+            break
     if failed:
         print(f"== failed on Python {', '.join(failed)}", flush=True)
     return 1 if failed or (missing and arguments.versions) else 0
@@ -101,6 +104,7 @@ def _tests_pass(version: str, python: Path, suites: tuple[tuple[str, ...], ...])
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.pythons", description=__doc__)
     parser.add_argument("versions", nargs="*", help="these alone, and each must be to be had: 3.12")
+    parser.add_argument("--newest", action="store_true", help="only the newest of those that are here")
     parser.add_argument(
         "--functional", action="store_true", help="the functional tests too, four minutes each"
     )

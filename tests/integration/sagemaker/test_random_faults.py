@@ -25,7 +25,7 @@ from tests.support.fakes import model_files, safetensors
 from tests.support.proxy import Proxy, proxied
 from tests.support.random_faults import RandomFaults
 
-ROUNDS = int(os.environ.get("LMI_FAULT_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("LMI_FAULT_ROUNDS", "10"))
 AT_MOST = 240
 """Seconds for one command: retries are bounded, and wait 20 s each at most."""
 BUCKET = f"lmi-{ACCOUNT}-{REGION}-an"
