@@ -52,7 +52,7 @@ def lmi_of_the_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     subprocess.run([*uv, "venv", "-q", "--python", sys.executable, str(venv)], check=True)
     pins = ["--constraint", str(ROOT / "requirements" / "dev.txt")]
     install = [*uv, "pip", "install", "-q", "--python", str(venv / "bin" / "python"), *source, *pins]
-    subprocess.run([*install, f"{wheel}[emulator]"], check=True)
+    subprocess.run([*install, f"{wheel}[emulator,bench]"], check=True)
     return venv / "bin" / "lmi"
 
 
