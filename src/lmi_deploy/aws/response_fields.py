@@ -50,6 +50,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "upload_part": {"ETag": _TEXT},
         "upload_part_copy": {"CopyPartResult.ETag": _TEXT},
     },
+    "cloudwatch": {"describe_alarms": {"MetricAlarms[].AlarmName": _TEXT}},
     "application-autoscaling": {
         "describe_scalable_targets": {
             "ScalableTargets[].MinCapacity": "",

@@ -67,10 +67,10 @@ OF_OTHER_TESTS = {
         "DeleteSharedEndpoint",
     ),
     *("CreateInferenceComponent", "UpdateInferenceComponent", "AwaitInferenceComponent"),
-    "DeleteInferenceComponent",
+    *("DeleteInferenceComponent", "SetAlarms", "RemoveAlarms"),
 }
-"""They need a registry, a compiler, a role, an asynchronous endpoint, a dashboard, an endpoint of another tool or a
-shared one: the crash matrix ends the process before, in and after each of them.
+"""They need a registry, a compiler, a role, an asynchronous endpoint, a dashboard, a topic, an endpoint of another
+tool or a shared one: the crash matrix ends the process before, in and after each of them.
 """
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
 WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint", "... set tiny to")
