@@ -50,7 +50,9 @@ FIELDS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
         "upload_part": {"ETag": _TEXT},
         "upload_part_copy": {"CopyPartResult.ETag": _TEXT},
     },
-    "cloudwatch": {"describe_alarms": {"MetricAlarms[].AlarmName": _TEXT}},
+    "cloudwatch": {
+        "describe_alarms": {f"MetricAlarms[].{name}": _TEXT for name in ("AlarmName", "StateValue")}
+    },
     "application-autoscaling": {
         "describe_scalable_targets": {
             "ScalableTargets[].MinCapacity": "",

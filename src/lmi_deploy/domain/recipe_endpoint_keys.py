@@ -1,7 +1,7 @@
 """The recipe's group `endpoint`: where a deployment runs and how it is reached."""
 
 # Without `from __future__ import annotations`: see recipe_keys.py.
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from lmi_deploy.domain.number_text import seconds_text
@@ -257,9 +257,6 @@ class Endpoint:
     tags: Annotated[
         tuple[tuple[str, str], ...], PairsOf("tag"), Doc("Tags for every resource.", "{team: search}")
     ] = ()
-
-    def in_region(self, region: str) -> "Endpoint":
-        return replace(self, region=region)
 
     @property
     def initial_count(self) -> int:

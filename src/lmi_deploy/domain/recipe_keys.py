@@ -7,7 +7,7 @@ required; `bool`, a Literal and a group need no rule beside their type.
 
 # Without `from __future__ import annotations`: the declarations are read as objects, not as text.
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from lmi_deploy.domain.djl_serving import SERVER_VERSION
@@ -287,11 +287,12 @@ class Recipe:
         """Whether the user's own image contains the whole server, and lmi adds no handler to it."""
         return self.engine == "custom" and self.handler.file is None
 
+    def in_region(self, region: str) -> "Recipe":
+        return replace(self, endpoint=replace(self.endpoint, region=region))
+
     @property
     def arguments(self) -> str:
-        """The arguments that name this recipe in another command, quoted for a shell: its path, its overlay, its
-        overrides.
-        """
+        """Its path, overlay and overrides as another command takes them, quoted for a shell."""
         words = [self.origin or "RECIPE"]
         words += ["--overlay", self.overlay] if self.overlay else []
         for override in self.overrides:

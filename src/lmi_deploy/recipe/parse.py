@@ -34,7 +34,7 @@ def parse(
         raise _error(problems)
     recipe: Recipe = partial.build()
     if recipe.endpoint.regions and recipe.endpoint.region is None:
-        recipe = replace(recipe, endpoint=recipe.endpoint.in_region(recipe.endpoint.regions[0]))
+        recipe = recipe.in_region(recipe.endpoint.regions[0])
     name = f"{recipe.name}-{overlay}" if overlay else recipe.name
     return replace(recipe, name=name, overlay=overlay, origin=origin, overrides=tuple(sets))
 

@@ -27,6 +27,11 @@ def format_table(
         yield text.rstrip()
 
 
+def table_width(lines: Sequence[Sequence[str]]) -> int:
+    """Of the table with all its columns; the heads first."""
+    return _wide(list(zip(*lines, strict=True)))
+
+
 def _fewer(columns: list[tuple[str, ...]], spare: Sequence[str], width: int) -> list[tuple[str, ...]]:
     """Without empty columns, and then without the spare ones, one at a time."""
     blank = [column[0] for column in columns if {*column[1:]} == {NOTHING}]

@@ -23,15 +23,15 @@ Prepare = Callable[[Recipe], DeploymentPlan]
 def in_its_region(recipe: Recipe, deps: Dependencies) -> Recipe:
     """With the region in which the deployment exists; unchanged if it exists in none."""
     found = _existing(recipe, deps)
-    return _in_region(recipe, found.ref.region) if found else recipe
+    return recipe.in_region(found.ref.region) if found else recipe
 
 
 def prepare_in_regions(recipe: Recipe, deps: Dependencies, prepare: Prepare) -> DeploymentPlan:
-    """In the region in which it exists, else in the first whose quota suffices. What serves is never moved."""
+    """In the region in which it exists, else in the first whose quota suffices. An endpoint in service stays there."""
     found = _existing(recipe, deps)
     if found is None:
         return _first_possible(recipe, _order(recipe), deps, prepare)
-    recipe = _in_region(recipe, found.ref.region)
+    recipe = recipe.in_region(found.ref.region)
     plan = prepare(recipe)
     return plan if found.serving else _with_next(plan, recipe, _order(recipe)[1:], deps, prepare)
 
@@ -86,7 +86,7 @@ def _first_possible(
 ) -> DeploymentPlan:
     notices: list[str] = []
     for number, region in enumerate(order):
-        here = _in_region(recipe, region)
+        here = recipe.in_region(region)
         try:
             plan = prepare(here)
         except (NoCapacity, QuotaExceeded) as error:
@@ -120,7 +120,3 @@ def _priced(region: str, plan: DeploymentPlan, deps: Dependencies) -> str:
         price = None
     cost = f"{format_price(place.count * price.hourly, price.currency)} an hour" if price else "price unknown"
     return f"{region} ({place.count} x {instance}: {cost})"
-
-
-def _in_region(recipe: Recipe, region: str) -> Recipe:
-    return replace(recipe, endpoint=recipe.endpoint.in_region(region))

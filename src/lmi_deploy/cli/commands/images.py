@@ -11,6 +11,7 @@ from lmi_deploy.catalog import images, sagemaker_limits
 from lmi_deploy.cli.shared_options import json_option, region_option
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.recipe.name_suggestions import suggestion_text
+from lmi_deploy.ui.table_text import table_width
 from lmi_deploy.ui.view_selection import open_view
 
 Row = dict[str, Any]
@@ -60,9 +61,7 @@ def command(*, family: str | None, region: str, version: str | None, source: str
 
 
 def _width(rows: list[Row]) -> int:
-    """Of the table with all its columns."""
-    columns = (max(len(name), *(len(str(row[name])) for row in rows)) for name in rows[0])
-    return sum(columns) + 2 * len(rows[0]) - 2
+    return table_width([[*rows[0]], *([str(value) for value in row.values()] for row in rows)])
 
 
 def _packaged(family: str | None, region: str) -> Iterator[Row]:

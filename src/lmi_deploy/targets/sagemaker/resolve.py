@@ -47,7 +47,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         raise Unresolvable(
             "endpoint.target: sagemaker, but the account was not looked up", hint="this is a bug of lmi"
         )
-    recipe = replace(recipe, endpoint=replace(recipe.endpoint, region=cloud.region))
+    recipe = recipe.in_region(cloud.region)
     _refuse(recipe, weights.size)
     if weights.in_place is not None:
         require_outside(read_prefix(weights.in_place.address), cloud.bucket)
