@@ -130,7 +130,9 @@ class ExperimentPlanner:
         recipe = self.read(variant.recipe, variant.overlay or None, one.overrides)
         # What a killed run leaves expires, so that `lmi gc` deletes it, too.
         ttl = recipe.ttl or self._lifetime(one)
-        recipe = replace(recipe, name=self._name(recipe.name, one), bench=None, ttl=ttl)
+        # In one region: a cell is measured, paid for and deleted where the plan says.
+        endpoint = replace(recipe.endpoint, regions=())
+        recipe = replace(recipe, name=self._name(recipe.name, one), bench=None, ttl=ttl, endpoint=endpoint)
         deployment = up.prepare(recipe, self.deps, priced=True)
         price, count = _dearest(deployment, self.deps)
         content = repr(replace(recipe, name="", origin="", overrides=(), ttl=None))
