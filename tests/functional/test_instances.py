@@ -123,6 +123,17 @@ def test_all_lists_every_type(app: LocalApp) -> None:
     assert app.lmi("instances", "--all", "--fits", "org/large").code == 2
 
 
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [("g5", ("", "2", "4", "8", "12", "16", "24", "48")), ("p2", ("", "8", "16"))],  # p2: vCPUs are unknown
+)
+def test_types_of_a_family_are_listed_from_the_smallest_on(
+    app: LocalApp, family: str, sizes: tuple[str, ...]
+) -> None:
+    listed = [row["instance"] for row in rows(app) if row["instance"].startswith(f"ml.{family}.")]
+    assert listed == [f"ml.{family}.{size}xlarge" for size in sizes]
+
+
 def test_rows_tell_whether_the_region_has_the_type_and_the_date_of_its_price(app: LocalApp) -> None:
     found = {row["instance"]: row for row in rows(app, "--region", "eu-west-1")}
     assert found["ml.g5.12xlarge"]["offered"] == "yes"

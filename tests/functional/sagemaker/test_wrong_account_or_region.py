@@ -91,3 +91,10 @@ def test_every_result_names_account_and_region(app: CloudApp, deployed_account: 
     assert place.items() <= app.lmi("down", "tiny", "--yes", "--json").result.items()
     again = app.lmi("down", "tiny", "--yes", "--json")
     assert (again.code, place.items() <= again.result.items()) == (0, True)
+
+
+def test_logs_of_an_unknown_name_are_not_awaited(app: CloudApp) -> None:
+    result = app.lmi("logs", "nobody", "--target", "sagemaker")
+    assert result.code == 1
+    assert "nobody: no such deployment in " in result.err
+    assert "next: `lmi ls` lists the deployments" in result.err

@@ -83,13 +83,20 @@ def command(
         return
     prices = table.of(region)
     if fits is None:
-        described = filter(None, map(instances.instance, instances.names()))
+        described = sorted(filter(None, map(instances.instance, instances.names())), key=_by_size)
         rows = [_row(one, prices) for one in described if everything or one.kind != "cpu"]
     else:
         found = _placements(fits, context, region, length=length, sequences=sequences)
         rows = [_fit_row(placement, prices) for placement in found]
     what = f" that hold {fits}" if fits else "" if everything else " with accelerators"
     _list_types(rows, what, prices, table.warnings(context.deps.clock.now().date(), region), context)
+
+
+def _by_size(one: Instance) -> tuple[str, int, int, str]:
+    """A family's types from the smallest on; by name alone, 12xlarge would come before 2xlarge. Where the table has no
+    vCPUs, by the number before `xlarge`."""
+    times = one.name.rsplit(".", 1)[1].removesuffix("xlarge")
+    return one.family, one.vcpu or 0, int(times) if times.isdigit() else 1, one.name
 
 
 def _list_types(

@@ -28,6 +28,11 @@ def log_lines(
     if not ref.shared:
         plain = logs.group(ref.name)
         group = component if component and plain and shared_name(read_record()) else plain or component
+    if not group and read_record() is None:
+        raise NotFound(
+            f"{ref.name}: no such deployment in {ref.place}, and no logs of one",
+            hint="`lmi ls` lists the deployments; for another region add --region",
+        )
     if not group:
         raise NotFound(
             f"{ref.name}: no logs in CloudWatch",
