@@ -33,7 +33,8 @@ STEPS: dict[str, list[list[str]]] = {
     "contract": [
         [*PYTEST, *INTEGRATION, *WITHOUT_AWS, "-n", "2", "--dist", "loadfile"],
         # By themselves: the limits of the emulator's containers are in real seconds, and each is a process or three.
-        [*PYTEST, *WITH_AWS, "-n", "2", "--dist", "loadfile"],
+        # Three at a time: each waits for its processes for a sixth of its time.
+        [*PYTEST, *WITH_AWS, "-n", "3", "--dist", "loadfile"],
     ],
     "functional": [
         [*PYTEST, "tests/functional", f"--ignore={MATRIX}", "-n", "2", "--dist", "loadfile"],
@@ -42,7 +43,7 @@ STEPS: dict[str, list[list[str]]] = {
     ],
     "clients": [[*PYTEST, "tests/clients"]],
     "e2e": [
-        [*PYTEST, "tests/e2e", f"--ignore={REHEARSALS}"],
+        [*PYTEST, "tests/e2e", f"--ignore={REHEARSALS}", "-n", "2", "--dist", "loadfile"],
         # Each waits more than it computes, and has a folder of its own.
         [*PYTEST, REHEARSALS, "-n", "2"],
     ],

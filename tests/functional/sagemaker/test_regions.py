@@ -171,3 +171,16 @@ def test_deployment_in_two_regions_is_refused(app: CloudApp) -> None:
     assert result.code == 5
     assert f"tiny exists in {EAST} and {WEST}" in result.err
     assert f"lmi down tiny --region {WEST}" in result.err
+
+
+def test_experiment_stays_in_its_region(app: CloudApp) -> None:
+    """A cell that moved would be measured, paid for and deleted in another place than its plan says."""
+    bench = "bench: {variants: {base: {}}, concurrency: 1, requests: 5, prompt: Hi}\n"
+    Path("tiny.yaml").write_text(REGIONS + bench)
+    full(app.cloud)
+    west = app.cloud.region(WEST)
+    result = app.lmi("bench", "experiment", "tiny.yaml", "--yes")
+    assert result.code == 1
+    assert NO_CAPACITY in result.out + result.err
+    assert is_clear(app.cloud)
+    assert (is_clear(west), stored(app, WEST, "")) == (True, [])

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any, get_args
 
@@ -176,10 +177,9 @@ def killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kill
         yield KilledRun(aws, tmp_path)
 
 
-@pytest.mark.parametrize(("before", "after"), [("SIGKILL", "SIGINT"), ("SIGINT", "SIGKILL")])
-def test_every_killed_action_is_recovered_by_the_next_run(
-    killed_run: KilledRun, before: str, after: str
-) -> None:
+def test_every_killed_action_is_recovered_by_the_next_run(killed_run: KilledRun) -> None:
+    """The two signals take turns: one before an action, the other after it, and the next action the other way."""
+    signals = cycle([("SIGKILL", "SIGINT"), ("SIGINT", "SIGKILL")])
     rows = (
         (FIRST, UP, FIRST_UP),
         (CHANGED, UP, CHANGE),
@@ -188,7 +188,7 @@ def test_every_killed_action_is_recovered_by_the_next_run(
     )
     for recipe, command, actions in rows:
         killed_run.recipe(recipe)
-        for action in actions:
+        for action, (before, after) in zip(actions, signals, strict=False):
             killed_run.crashed(command, f"{before} before {action}")
             killed_run.crashed(command, f"{after} after {action}")
         killed_run.done(*command)
