@@ -8,6 +8,7 @@ from typing import Any
 
 from lmi_deploy.api.recipes import Recipe
 from lmi_deploy.api.session import dependencies, explained
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.plan import Action, Change
 from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.json_view import plan_fields
@@ -68,7 +69,7 @@ class Plan:
         return "\n".join([*lines, *(f"  {notice}" for notice in self.notices)])
 
     def __repr__(self) -> str:
-        return f"<Plan of {self.name}: {len(self.actions)} actions>"
+        return f"<Plan of {self.name}: {counted(len(self.actions), 'action')}>"
 
 
 def plan(recipe: RecipeLike, *, max_hourly: float | None = None, force_fit: bool = False) -> Plan:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from lmi_deploy.catalog.instances import chosen, ec2_regions
 from lmi_deploy.catalog.server_version import engine_image
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.errors import LmiError, Unresolvable, UsageRefused
@@ -74,7 +75,7 @@ def find_capacity(
     if all_regions:
         named = deps.cloud(recipe.endpoint.region or "").account.regions()
     if len(named) > 1:
-        notify(f"reading quotas and prices of {len(named)} regions ...")
+        notify(f"reading quotas and prices of {counted(len(named), 'region')} ...")
     report = CapacityReport()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import AccessError, LmiError
 from lmi_deploy.ports.message_callback import Notify, ignore
@@ -177,7 +178,7 @@ class _Lister:
 
     def _listed_at_once(self, sources: Sequence[_Source]) -> list[_Listing]:
         if len(sources) > 1:
-            self._notify(f"listing {len(sources)} regions ...")
+            self._notify(f"listing {counted(len(sources), 'region')} ...")
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 results = [*pool.map(self._list, sources)]

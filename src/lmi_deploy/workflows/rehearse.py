@@ -14,7 +14,7 @@ from lmi_deploy.domain.deployment_spec import Spec, environment_name
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
-from lmi_deploy.domain.number_text import size_text
+from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.rehearsal_report import (
@@ -234,7 +234,7 @@ class Rehearsal:
             raise DeployFailed(
                 f"a second up would still change something: {titles}", hint="report this as a bug"
             )
-        self._done(f"{len(deployment.plan.actions)} actions; a second up plans nothing")
+        self._done(f"{counted(len(deployment.plan.actions), 'action')}; a second up plans nothing")
         return deployment
 
     def _invoke(self, deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
@@ -262,7 +262,9 @@ class Rehearsal:
             raise DeployFailed("a changed container plans nothing", hint="report this as a bug")
         yield from up.execute(deployment, deps)
         answer_of(deployment.ref, probe_request(deployment.spec), deps)
-        self._done(f"added a variable, {len(deployment.plan.actions)} actions; the deployment answers")
+        self._done(
+            f"added a variable, {counted(len(deployment.plan.actions), 'action')}; the deployment answers"
+        )
 
     def _rollback(self, ref: DeploymentRef, first: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
         yield self._begin("rollback")
@@ -286,7 +288,7 @@ class Rehearsal:
         target = deps.targets[ref.target]
         if not target.plan_teardown(target.observe_all(ref)).empty:
             raise DeployFailed("something is left", hint="report this as a bug")
-        self._done(f"{len(teardown.plan.actions)} actions; nothing is left")
+        self._done(f"{counted(len(teardown.plan.actions), 'action')}; nothing is left")
 
     def _begin(self, step: str) -> Notice:
         self.step, self._began = step, self.user.clock.monotonic()

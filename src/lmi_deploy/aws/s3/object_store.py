@@ -15,6 +15,7 @@ from lmi_deploy.aws.s3.error_messages import PreconditionFailed
 from lmi_deploy.aws.s3.object_reader import ObjectReader, full_checksum, read_object
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.domain.crc32 import crc32_of
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed, UsageRefused
 from lmi_deploy.ports.clock import Clock
@@ -251,7 +252,7 @@ class S3Store:
                 return
             self._calls.pause(count)
         raise TransferFailed(
-            f"s3://{self.bucket}: {len(left)} objects could not be removed, the first is {left[0]}: "
+            f"s3://{self.bucket}: {counted(len(left), 'object')} could not be removed, the first is {left[0]}: "
             f"{refused[0].get('Code')}: {refused[0].get('Message')}",
             hint="run the same command again",
         )

@@ -13,6 +13,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
 from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.domain.gathered_facts import ModelListing
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import Codec, codec_of
@@ -167,7 +168,7 @@ class _LocalDeployer:
             each for each in listings if (each.model_id, each.commit, each.files) == (model_id, commit, files)
         )
         yield from self.hubs(model_id).fetch(listing, files, key=action.key)
-        return f"{len(files)} files verified"
+        return f"{counted(len(files), 'file')} verified"
 
     def _artifact(self, action: local_actions.PutArtifact) -> Steps:
         if not self.spec.weights.compiled:

@@ -9,6 +9,7 @@ from typing import Final
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.permissions import SAGEMAKER, SCHEDULER, Permission
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.sagemaker.actions import CreateModel, MakeBucket, ScheduleDeletion
@@ -168,7 +169,7 @@ def _refusal(name: str, stopping: list[PreflightFinding]) -> LmiError:
     hints = "; ".join(dict.fromkeys(one.hint for one in stopping if one.hint))
     if len(stopping) == 1:
         return kind(stopping[0].text, hint=hints)
-    count = f"{name}: {len(stopping)} problems; nothing was created"
+    count = f"{name}: {counted(len(stopping), 'problem')}; nothing was created"
     return kind(count, hint=hints, details=[one.text for one in stopping])
 
 

@@ -16,6 +16,7 @@ from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.java_properties import write_properties
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.domain.sagemaker.expiry import duration_text
@@ -74,7 +75,7 @@ class CompileJobs:
             raise error
         manifest = yield from self._stored(job, action)
         clear_job(self.depot.store, action.job)
-        return f"{len(manifest.files)} files verified, stored as {manifest.name}"
+        return f"{counted(len(manifest.files), 'file')} verified, stored as {manifest.name}"
 
     def stop(self, action: RunCompileJob) -> Generator[Event, None, Outcome]:
         """Nothing of it stays."""

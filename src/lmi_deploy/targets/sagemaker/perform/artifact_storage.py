@@ -10,6 +10,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact, ArtifactFile
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Notice, Progress
 from lmi_deploy.domain.local_actions import PutArtifact, RemoveArtifact
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.domain.sagemaker.exported_stack import claim_key, claim_text, is_exported
 from lmi_deploy.domain.sagemaker.s3_layout import (
@@ -58,7 +59,7 @@ class ArtifactStorage:
             local=self.files,
             key=action.key,
         )
-        return f"{len(manifest.files)} files verified"
+        return f"{counted(len(manifest.files), 'file')} verified"
 
     def _from_other_region(self, action: PushWeights) -> Steps:
         """Empty if that bucket cannot be read any more: the weights then come from their source."""
@@ -74,7 +75,7 @@ class ArtifactStorage:
                 text=f"not copied from {action.origin}: {error.message}; getting them from the source"
             )
             return ""
-        return f"{len(manifest.files)} files verified"
+        return f"{counted(len(manifest.files), 'file')} verified"
 
     def put(self, action: PutArtifact) -> Steps:
         """Nothing is overwritten; serving.properties is written last and completes it."""
@@ -90,7 +91,7 @@ class ArtifactStorage:
         )
         for file in written:
             _write(store, prefix + file.path, file)
-        return f"{len(written)} files" + (f", {copied} of the weights copied" if copied else "")
+        return counted(len(written), "file") + (f", {copied} of the weights copied" if copied else "")
 
     def _copy(self, store: ObjectStore, prefix: str, name: str) -> Generator[Event, None, int]:
         """Inside S3; what an earlier attempt copied is not copied again."""
@@ -128,4 +129,4 @@ def remove_artifact(store: ObjectStore, deployment: str, action: RemoveArtifact)
     )
     store.delete(keys[:1])
     store.delete(keys[1:])
-    return f"{len(keys)} objects removed"
+    return f"{counted(len(keys), 'object')} removed"
