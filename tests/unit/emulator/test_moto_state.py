@@ -46,6 +46,18 @@ def test_shared_objects_stay_shared_after_a_round_trip() -> None:
     assert again["three"].match("aa")
 
 
+def test_state_that_grows_while_it_is_written_is_written() -> None:
+    state: dict[str, Any] = {}
+
+    class Meanwhile(datetime):
+        def isoformat(self, *arguments: Any) -> str:  # type: ignore[override]
+            state["later"] = True
+            return super().isoformat(*arguments)
+
+    state |= {"at": Meanwhile(2026, 11, 26), "name": "role"}
+    assert loaded(dumped(state), "x") == {"at": datetime(2026, 11, 26), "name": "role"}
+
+
 def test_cyclic_object_stays_cyclic_after_a_round_trip() -> None:
     circle: dict[str, Any] = {"when": datetime.now(UTC)}
     circle["self"] = [circle]

@@ -101,7 +101,8 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
         [
             {"name": one.ref.name, "region": one.ref.region, "resources": one.resources, "why": one.why}
             for one in found
-        ]
+        ],
+        spare=("resources", "region"),
     )
     jobs = [one.ref for one in found if one.jobs_only]
     whole = [one.ref for one in found if not one.jobs_only]
@@ -127,7 +128,8 @@ def _idle(context: CommandContext, request: BucketRequest, duration: str, *, yes
                 "why": f"no request for {duration}",
             }
             for one in found
-        ]
+        ],
+        spare=("region",),
     )
     ended, listed_only = CleanupResult(), not yes and not can_ask()
     if not found:

@@ -125,7 +125,7 @@ class _Writer:
         if type(value) is list:
             return {"list": [self.node(item) for item in value]}
         if isinstance(value, set | frozenset):
-            return {"set": [self.node(item) for item in value]}
+            return {"set": [self.node(item) for item in list(value)]}
         if type(value) is dict:
             return {"dict": self._items(value)}
         if is_of_aws(value):
@@ -147,7 +147,8 @@ class _Writer:
         return description
 
     def _items(self, existing: Mapping[Any, Any]) -> list[Any]:
-        return [[self.node(key), self.node(item)] for key, item in existing.items()]
+        # A copy: a container that starts meanwhile takes its role on the event loop, which adds to these.
+        return [[self.node(key), self.node(item)] for key, item in list(existing.items())]
 
 
 class _Reader:
