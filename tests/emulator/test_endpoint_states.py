@@ -157,6 +157,56 @@ def test_changed_instance_counts_are_retained_on_request(aws: Emulated, ready: s
     assert aws.settled(ready)["ProductionVariants"][0]["CurrentInstanceCount"] == 1
 
 
+def test_shadow_variant_gets_copies_and_answers_no_caller(aws: Emulated, ready: str) -> None:
+    client, runtime, watch = (aws.client(name) for name in ("sagemaker", "sagemaker-runtime", "cloudwatch"))
+    plain = {"ModelName": ready, "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
+    main, shadow = {"VariantName": "main", **plain}, {"VariantName": "shadow", **plain}
+    config = {"ProductionVariants": [main], "ShadowProductionVariants": [shadow]}
+    client.create_endpoint_config(EndpointConfigName=f"{ready}-s", **config)
+    aws.endpoint(ready, f"{ready}-s")
+    found = aws.settled(ready)
+    assert [one["VariantName"] for one in found["ProductionVariants"]] == ["main"]
+    assert [one["CurrentInstanceCount"] for one in found["ShadowProductionVariants"]] == [1]
+    for _ in range(3):
+        answer = runtime.invoke_endpoint(EndpointName=ready, ContentType="text/plain", Body=b"x")
+        assert answer["InvokedProductionVariant"] == "main"
+    with pytest.raises(runtime.exceptions.ClientError, match="Variant shadow not found"):
+        runtime.invoke_endpoint(EndpointName=ready, Body=b"x", TargetVariant="shadow")
+    now = aws.get("/_clock")["now"]
+    named = [{"Name": "EndpointName", "Value": ready}, {"Name": "VariantName", "Value": "shadow"}]
+    sums = watch.get_metric_statistics(
+        **{"Namespace": "AWS/SageMaker", "MetricName": "Invocations", "Dimensions": named},
+        **{"StartTime": now - 36000, "EndTime": now + 36000, "Period": 3600, "Statistics": ["Sum"]},
+    )
+    assert sum(point["Sum"] for point in sums["Datapoints"]) == 3
+
+
+def test_request_that_several_variants_exclude_is_refused(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    plain = {"ModelName": ready, "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
+    first, second, third = ({"VariantName": name, **plain} for name in ("AllTraffic", "b", "c"))
+    shadows = {"ProductionVariants": [first, second], "ShadowProductionVariants": [third]}
+    assert "one shadow variant" in refused(
+        client, "CreateEndpointConfig", EndpointConfigName="excluded", **shadows
+    )
+    aws.endpoint(ready)
+    aws.settled(ready)
+    client.create_endpoint_config(EndpointConfigName=f"{ready}-2", ProductionVariants=[first, second])
+    shifting = {"Type": "ALL_AT_ONCE", "WaitIntervalInSeconds": 0}
+    policy = {"BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": shifting}}
+    update = {"EndpointName": ready, "EndpointConfigName": f"{ready}-2"}
+    assert "same variant names" in refused(client, "UpdateEndpoint", **update, DeploymentConfig=policy)
+    client.update_endpoint(**update)
+    aws.settled(ready)
+    counts = [{"VariantName": name, "DesiredInstanceCount": 2} for name in ("AllTraffic", "b")]
+    assert "one variant" in refused(
+        client,
+        "UpdateEndpointWeightsAndCapacities",
+        EndpointName=ready,
+        DesiredWeightsAndCapacities=counts,
+    )
+
+
 def test_insufficient_capacity_fails_the_endpoint(aws: Emulated, ready: str) -> None:
     rule = {"method": "HOSTING", "path": f"^/provision/{ready}/.*/ml.g5", "delay": 600}
     aws.fault({**rule, "do": {"answer": {"status": 400, "body": CAPACITY}}})

@@ -37,7 +37,7 @@ _WRITES = frozenset(
             "stop",
             "delete_job",
         ),
-        *("delete_at", "set_instance_count", "write"),
+        *("delete_at", "set_instance_count", "set_traffic", "write"),
         *("create_component", "update_component", "delete_component"),
         *("create", "delete_image", "delete_repository"),
         *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),

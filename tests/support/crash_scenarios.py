@@ -44,6 +44,9 @@ SHARED = (
     + "endpoint: {share: team}\n"
 )
 SHARED_CHANGED = SHARED + "options: {dtype: fp32}\n"
+TRIED = RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.xlarge") + (
+    "endpoint: {candidate: {set: {options.dtype: fp32}, traffic_percent: 10}}\n"
+)
 BY_JOB = RECIPE + "weights: {via: job}\n"
 ADAPTED = """\
 name: tiny
@@ -119,7 +122,12 @@ class CrashApp(CloudApp):
         account, record = self.cloud.account_state, self.plain_record()
         return {
             "endpoints": {
-                name: (e.observed.status, e.observed.config, e.observed.desired_count)
+                name: (
+                    e.observed.status,
+                    e.observed.config,
+                    e.observed.desired_count,
+                    e.observed.candidate,
+                )
                 for name, e in account.endpoints.items()
             },
             "components": {
@@ -386,6 +394,7 @@ SCENARIOS: dict[str, Scenario] = {
         code=1,
     ),
     "other count": Scenario(RECIPE + "endpoint: {count: 2}\n", before=Ups((RECIPE,))),
+    "with a candidate": Scenario(TRIED, before=Ups((RECIPE,))),
     "scaling on": Scenario(SCALED, before=Ups((RECIPE,))),
     "scaling off": Scenario(RECIPE, before=Ups((SCALED,))),
     "alarms on": Scenario(WATCHED, before=Ups((RECIPE,))),

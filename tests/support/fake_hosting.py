@@ -10,16 +10,19 @@ from math import inf
 
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.inference_http import VARIANT_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpointConfig, ForeignModel, ForeignScaling
 from lmi_deploy.domain.sagemaker.resource_settings import (
+    CANDIDATE,
     VARIANT,
+    CandidateVariant,
     EndpointConfigSettings,
     ListedEndpoint,
     ModelSettings,
+    ObservedCandidate,
     ObservedEndpoint,
     ObservedEndpointConfig,
     ObservedModel,
@@ -48,7 +51,7 @@ WRITES = frozenset(
     {
         *("write_alarms", "remove_alarms"),
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag", "untag"),
-        *("set_instance_count",),
+        *("set_instance_count", "set_traffic"),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
         *("create_component", "update_component", "delete_component"),
         *("create_repository", "delete_image", "delete_repository"),
@@ -215,11 +218,17 @@ class AccountState:
             observed = self.configs.get(endpoint.observed.config)
             if observed and endpoint.observed.status != "Failed":
                 existing[observed.settings.instance] += endpoint.observed.desired_count
-        most = self.quotas.get(desired.instance, 100.0)
-        if existing[desired.instance] + (count or desired.count) > most:
-            raise QuotaExceeded(
-                f'the quota "{desired.instance} for endpoint usage" is {most:g}', hint="ask for more"
-            )
+                if candidate := observed.settings.candidate:
+                    existing[candidate.instance] += candidate.count
+        more = Counter({desired.instance: count or desired.count})
+        if desired.candidate and not count:
+            more[desired.candidate.instance] += desired.candidate.count
+        for instance, needed in more.items():
+            most = self.quotas.get(instance, 100.0)
+            if existing[instance] + needed > most:
+                raise QuotaExceeded(
+                    f'the quota "{instance} for endpoint usage" is {most:g}', hint="ask for more"
+                )
 
     def _turn(self) -> None:
         for name, endpoint in list(self.endpoints.items()):
@@ -296,11 +305,12 @@ class FakeHosting:
         account = self.state
         account.call("create_endpoint_config")
         _new(name, account.configs, "endpoint config")
-        if settings.model:
-            account.require_visible("model", settings.model)
+        models = (settings.model, settings.candidate.model if settings.candidate else "")
+        for model in filter(None, models):
+            account.require_visible("model", model)
         arn, now = account.arn("endpoint-config", name), account.clock.now().isoformat()
         account.configs[name] = ObservedEndpointConfig(
-            name=name, arn=arn, settings=settings, created=now, models=tuple(filter(None, (settings.model,)))
+            name=name, arn=arn, settings=settings, created=now, models=tuple(sorted({*filter(None, models)}))
         )
         account.tagged("endpoint-config", name, tags)
         account.failures.lose("create_endpoint_config")
@@ -374,6 +384,17 @@ class FakeHosting:
         account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
         account.failures.lose("set_instance_count")
 
+    def set_traffic(self, name: str, percent: int) -> None:
+        account = self.state
+        account.call("set_traffic")
+        before = self._settled(name)
+        if before.candidate is None or before.candidate.shadow:
+            raise CloudError(f"endpoint {name}: it has no variant candidate", hint="name another one")
+        ended = replace(before, candidate=replace(before.candidate, percent=percent))
+        started = replace(ended, status="Updating", reason="", modified=account.clock.now().isoformat())
+        account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
+        account.failures.lose("set_traffic")
+
     def tag(self, arn: str, tags: Pairs) -> None:
         self.state.call("tag")
         _require_existing(arn, self.state.tags, "resource")
@@ -428,6 +449,9 @@ class FakeHosting:
         found = self.state.endpoints.get(name)
         if found is None or found.observed.status in ("Creating", "Failed"):
             raise NotFound(f"endpoint {name}: SageMaker cannot invoke it", hint="look at it")
+        variant, candidate = dict(request.headers).get(VARIANT_HEADER, ""), found.observed.candidate
+        if variant == CANDIDATE and (candidate is None or candidate.shadow):
+            raise NotFound(f"endpoint {name}: Variant {variant} not found", hint="look at it")
         yield from self.state.answer(component or name, request)
 
     def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
@@ -475,15 +499,29 @@ class FakeHosting:
 
 
 def _serving(observed: ObservedEndpoint, config: str, account: AccountState) -> ObservedEndpoint:
-    count = account.configs[config].settings.count
+    settings = account.configs[config].settings
+    count = settings.count
     return replace(
         observed,
+        candidate=_candidate(settings.candidate),
         status="InService",
         config=config,
         pending="",
         count=count,
         desired_count=count,
         variant=account.foreign.get(config, (VARIANT,))[0],
+    )
+
+
+def _candidate(settings: CandidateVariant | None) -> ObservedCandidate | None:
+    """A production variant begins without traffic."""
+    if settings is None:
+        return None
+    return ObservedCandidate(
+        shadow=bool(settings.shadow_percent),
+        percent=settings.shadow_percent,
+        count=settings.count,
+        desired_count=settings.count,
     )
 
 

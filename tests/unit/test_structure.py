@@ -230,14 +230,20 @@ SMALL_MODULES_WITH_A_REASON = {
         ("host/orphan_watchdog.py", "targets/sagemaker/transfer_job/bootstrap.py"), "a program of its own"
     ),
     "targets/sagemaker/permissions/component_policy.py": "one subject of statements a file",
+    **dict.fromkeys(
+        (
+            "emulator/runtime/inference_response.py",
+            "targets/sagemaker/perform/traffic.py",
+            "targets/sagemaker/perform/versions.py",
+        ),
+        "a part of what its importer does, which is at the limit of a file",
+    ),
     "targets/sagemaker/alarms.py": "as autoscaling.py: a group of keys, and its importer resolves all of them",
     "targets/sagemaker/observed_schedule.py": "a part of what is observed, and its importer is at the limit of a file",
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
     "proxy/uvicorn_protocol.py": "the only code that depends on how uvicorn writes",
     "emulator/sagemaker/tags.py": "one group of operations a file",
-    **dict.fromkeys(
-        ("emulator/wire/eventstream.py", "emulator/wire/rest_protocol.py"), "one wire format a file"
-    ),
+    **dict.fromkeys(("emulator/wire/rest_protocol.py",), "one wire format a file"),
     "emulator/custom_images.py": "chooses between programs, and its importer composes",
     "targets/sagemaker/compile_job/stored_result.py": "a source of files, apart from the job that wrote them",
     **dict.fromkeys(

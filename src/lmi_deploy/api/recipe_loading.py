@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES, Recipe
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
 
 _READ_LIMIT = 1_048_577
@@ -24,7 +24,27 @@ def read_recipe(
 def parse_text(
     text: bytes, origin: str, *, overlay: str | None, sets: Sequence[str], deploying: bool = True
 ) -> Recipe:
-    """The same, of a text that was read from `origin`."""
+    """The same, of a text that was read from `origin`; with the recipe that `endpoint.candidate` names."""
+    recipe = _parse(text, origin, overlay=overlay, sets=sets, deploying=deploying)
+    given = recipe.endpoint.candidate
+    if given is None or not deploying or recipe.endpoint.target != "sagemaker":
+        return recipe
+    # Not at the top: few recipes have a candidate.
+    from lmi_deploy.api.candidate_recipe import with_candidate
+
+    def read_version(path: str, overlay: str | None, sets: Sequence[str]) -> Recipe:
+        return _parse(
+            read(path) if path else text, path or origin, overlay=overlay, sets=sets, deploying=True
+        )
+
+    def refuse(what: str, hint: str) -> RecipeError:
+        mistakes = [("endpoint.candidate", what, hint)]
+        return RecipeError(located(mistakes, text, origin, overlay=overlay, sets=sets))
+
+    return with_candidate(recipe, given, read_version, refuse, overlay=overlay)
+
+
+def _parse(text: bytes, origin: str, *, overlay: str | None, sets: Sequence[str], deploying: bool) -> Recipe:
     from lmi_deploy.composition.targets import recipe_issues
     from lmi_deploy.recipe.parse import parse
     from lmi_deploy.recipe.reader import Purpose

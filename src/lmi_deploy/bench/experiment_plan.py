@@ -130,9 +130,10 @@ class ExperimentPlanner:
         recipe = self.read(variant.recipe, variant.overlay or None, one.overrides)
         # What a killed run leaves expires, so that `lmi gc` deletes it, too.
         ttl = recipe.ttl or self._lifetime(one)
-        # In one region: a cell is measured, paid for and deleted where the plan says.
-        endpoint = replace(recipe.endpoint, regions=())
-        recipe = replace(recipe, name=self._name(recipe.name, one), bench=None, ttl=ttl, endpoint=endpoint)
+        # In one region: a cell is measured, paid for and deleted where the plan says. Without a second version.
+        endpoint = replace(recipe.endpoint, regions=(), candidate=None)
+        name = self._name(recipe.name, one)
+        recipe = replace(recipe, name=name, bench=None, ttl=ttl, endpoint=endpoint, candidate=None)
         deployment = up.prepare(recipe, self.deps, priced=True)
         price, count = _dearest(deployment, self.deps)
         content = repr(replace(recipe, name="", origin="", overrides=(), ttl=None))

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from lmi_deploy.domain.java_properties import escape_value
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.settings_digest import digest_tag
 
 SLOT: Final = "{{weights}}"
 """The placeholder in the server's settings that the target replaces by the location of the weights."""
@@ -21,6 +22,7 @@ text format).
 """
 
 
+@digest_tag("ArtifactFile")
 @dataclass(frozen=True, slots=True)
 class ArtifactFile:
     """`slot`: the format of the slot in it; None if it contains none, whatever its text looks like."""
@@ -40,6 +42,7 @@ class ArtifactFile:
         return ArtifactFile(self.path, content)
 
 
+@digest_tag("ArtifactCopy")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactCopy:
     """A file of a LoRA adapter, which the target copies into the artifact: known by its hash, not held here."""
@@ -54,6 +57,7 @@ class ArtifactCopy:
     """The adapter's name in a bucket."""
 
 
+@digest_tag("Artifact")
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """`files` and `copied` are sorted by path. The files contain the unfilled slots; the digest is over both."""

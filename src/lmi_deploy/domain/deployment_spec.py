@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.in_place_weights import InPlaceWeights
@@ -14,6 +15,7 @@ from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import Engine, Pairs, Task
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.serving_record import share_words
 from lmi_deploy.domain.settings_digest import ADDED, digest, digest_tag, short
 from lmi_deploy.domain.target_spec import LocalPlace, Place, SageMakerPlace
 from lmi_deploy.domain.weights import selection_digest, weights_name
@@ -155,6 +157,7 @@ class Spec:
     inputs: Inputs
     probe: ProbeSpec
     place: Place
+    candidate: CandidateSpec | None = field(default=None, metadata=ADDED)
 
     @property
     def target(self) -> TargetName:
@@ -164,6 +167,12 @@ class Spec:
     def ref(self) -> DeploymentRef:
         """How the deployment is found again."""
         return self.place.ref(self.name)
+
+    @property
+    def listings(self) -> tuple[ModelListing, ...]:
+        """The chosen files of each model that it serves, those of its candidate among them."""
+        own = (self.model.listing(self.weights.files), *(each.listing for each in self.weights.additional))
+        return (*own, *(self.candidate.spec.listings if self.candidate else ()))
 
     @property
     def machine(self) -> LocalPlace:
@@ -188,6 +197,22 @@ class Spec:
         if isinstance(self.place, LocalPlace):
             return environment_name(self.place.packages, requirements, self.place.setup)
         return environment_name(self.engine.packages, requirements)
+
+
+@digest_tag("CandidateSpec")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateSpec:
+    """A second version on the same endpoint: with its own model, image and instances, under the deployment's name."""
+
+    spec: Spec
+    artifact: Artifact
+    percent: int
+    """Of the requests: those that it answers; of a shadow variant those that it gets a copy of."""
+    shadow: bool
+
+    @property
+    def words(self) -> str:
+        return share_words(self.percent, shadow=self.shadow)
 
 
 def environment_name(packages: tuple[str, ...], requirements: str, setup: EnvironmentSetup = PLAIN) -> str:

@@ -12,6 +12,8 @@ from lmi_deploy.errors import UsageRefused
 
 ADAPTER_HEADER: Final = "X-Amzn-SageMaker-Adapter-Identifier"
 """How a request to DJLServing names a LoRA adapter."""
+VARIANT_HEADER: Final = "X-Amzn-SageMaker-Target-Variant"
+"""How a request to an endpoint names one of its production variants (botocore's service model, InvokeEndpoint)."""
 _IMAGE_STARTS: Final = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 
 
@@ -64,6 +66,8 @@ class InferenceRequest:
     images: tuple[ImageFile, ...] = ()
     adapter: str = ""
     """The name of a LoRA adapter; empty: the model itself."""
+    variant: str = ""
+    """Of the two production variants of an endpoint the one that answers; empty: either, by their shares."""
     chat: bool = True
     stream: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)

@@ -130,6 +130,8 @@ class CloudInventory:
     """Instance types that could not be had just now."""
     shared: SharedEndpoint | None = None
     """The endpoint that the recipe shares; None without one."""
+    candidate: CloudInventory | None = None
+    """The weights of its candidate that the bucket has; None without one."""
 
     def choose(self, placements: Sequence[Placement]) -> Placement:
         """The first one that is available, as far as is known; the first of all if none is left."""

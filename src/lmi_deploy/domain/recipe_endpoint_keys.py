@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.recipe_alarm_keys import Alarms
+from lmi_deploy.domain.recipe_candidate_keys import Candidate
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
     EnumOf,
@@ -253,6 +254,13 @@ class Endpoint:
     ] = None
     update: Annotated[
         UpdatePolicy | None, Doc("How SageMaker replaces the instances when `lmi up` changes the endpoint.")
+    ] = None
+    candidate: Annotated[
+        Candidate | None,
+        Doc(
+            "A second version that is tried beside this one, on instances of its own "
+            "(docs/how-to/try-a-second-version.md)."
+        ),
     ] = None
     tags: Annotated[
         tuple[tuple[str, str], ...], PairsOf("tag"), Doc("Tags for every resource.", "{team: search}")

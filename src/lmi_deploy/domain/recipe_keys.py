@@ -188,10 +188,7 @@ class Recipe:
     revision: Annotated[
         str, Named("revision"), Doc("The version of the model; `lmi plan` pins it to a commit.", "main")
     ] = "main"
-    engine: Annotated[
-        Engine,
-        Doc("The inference engine.", "accelerate"),
-    ] = DEFAULT_ENGINE
+    engine: Annotated[Engine, Doc("The inference engine.", "accelerate")] = DEFAULT_ENGINE
     task: Annotated[
         Task | None, Doc("The model's task; by default detected from the model.", "text-generation")
     ] = None
@@ -281,6 +278,8 @@ class Recipe:
     """Path of the file, as the user named it; relative paths inside the recipe start at its folder."""
     overrides: tuple[str, ...] = ()
     """The `--set` of the command line, as they were given."""
+    candidate: "Recipe | None" = None
+    """What `endpoint.candidate` names, with this recipe's name and endpoint."""
 
     @property
     def runs_own_image(self) -> bool:

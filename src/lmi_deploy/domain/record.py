@@ -76,6 +76,12 @@ class Generation:
     instance: str = ""
     """SageMaker: the type that it runs on, of those that the recipe allows."""
 
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """The stored artifacts of all its variants."""
+        candidate = self.serving.candidate
+        return (self.artifact, *((candidate.artifact,) if candidate else ()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:

@@ -67,7 +67,8 @@ def settled(record: Record, generation: Generation) -> Record:
 def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Intent, ...]:
     """Of configs and models, such as those of an instance type that was not to be had: the tag search may lag, and a
     teardown finds them here."""
-    models = {g.serving.place.model for g in generations if isinstance(g.serving.place, SageMakerServing)}
+    of_cloud = (g.serving for g in generations if isinstance(g.serving.place, SageMakerServing))
+    models = {name for serving in of_cloud for name in serving.models}
     used = models | {generation.server for generation in generations}
     missing = {_subject(intent) for intent in record.started(DeleteModel, DeleteEndpointConfig)}
     created = record.started(CreateModel, CreateEndpointConfig)

@@ -191,6 +191,8 @@ def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
     yield "speed, and memory of the devices" + (": no device was used" if recipe.instance_type else "")
     if recipe.container.build and recipe.endpoint.target == "sagemaker":
         yield "that the image builds, and runs as its stand-in does"
+    if recipe.endpoint.candidate:
+        yield "the candidate: it was left out (rehearse it alone, as a recipe or by --overlay and --set)"
     if recipe.compile:
         yield "the compile in its image and on its instance type: its packages, time, memory, devices"
     if is_replaced:
@@ -205,8 +207,8 @@ def _not_provable(recipe: Recipe, *, is_replaced: bool) -> Iterator[str]:
 
 def rehearsed(recipe: Recipe) -> Recipe:
     """The recipe without what random weights and an emulated account cannot do: the text that the probe expects, a
-    transfer by a job, the number of a real account in the name of a role or of an own image, and adapters of a real
-    engine here, which do not fit a smaller model.
+    transfer by a job, the number of a real account in the name of a role or of an own image, adapters of a real
+    engine here, which do not fit a smaller model, and a candidate, whose model has no stand-in.
     """
     if recipe.model_id.startswith(SCHEME):
         raise UsageRefused(
@@ -218,7 +220,7 @@ def rehearsed(recipe: Recipe) -> Recipe:
     weights = (
         replace(recipe.weights, via="stream", job=None) if recipe.weights.via == "job" else recipe.weights
     )
-    endpoint = replace(recipe.endpoint, role=role)
+    endpoint = replace(recipe.endpoint, role=role, candidate=None)
     adapters = () if lacks_adapters(recipe) else recipe.adapters
     container = recipe.container
     if container.build and recipe.endpoint.target == "sagemaker":
@@ -232,5 +234,11 @@ def rehearsed(recipe: Recipe) -> Recipe:
             container, image=_OWN_REGISTRY.sub(f"{EMULATED_ACCOUNT}.dkr.ecr.", container.image)
         )
     return replace(
-        recipe, probe=probe, weights=weights, endpoint=endpoint, adapters=adapters, container=container
+        recipe,
+        probe=probe,
+        weights=weights,
+        endpoint=endpoint,
+        adapters=adapters,
+        container=container,
+        candidate=None,
     )

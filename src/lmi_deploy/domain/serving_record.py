@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lmi_deploy.domain.in_place_weights import InPlaceWeights
 from lmi_deploy.domain.inference_http import ProbeSpec
@@ -147,18 +147,33 @@ class ServingRecord:
     additional: tuple[AdditionalServing, ...] = field(default=(), metadata=ADDED)
     in_place: InPlaceWeights | None = field(default=None, metadata=ADDED)
     """SageMaker: the objects that it reads where their owner keeps them; then `weights_name` is empty."""
+    candidate: CandidateServing | None = field(default=None, metadata=ADDED)
+    """SageMaker: the second version on the same endpoint."""
 
     @property
     def stored_weights(self) -> tuple[str, ...]:
         """SageMaker: the names in the bucket of the weights and of the additional models."""
         names = (self.weights_name, *(each.weights_name for each in self.additional))
-        return tuple(name for name in names if name)
+        also = self.candidate.serving.stored_weights if self.candidate else ()
+        return tuple(dict.fromkeys(name for name in (*names, *also) if name))
 
     @property
     def loaded_weights(self) -> tuple[str, ...]:
         """SageMaker: those of them that an instance reads when it starts; of adapters the artifact has copies."""
         draft = (each.weights_name for each in self.additional if each.role == "draft")
-        return tuple(name for name in (self.weights_name, *draft) if name)
+        also = self.candidate.serving.loaded_weights if self.candidate else ()
+        return tuple(dict.fromkeys(name for name in (self.weights_name, *draft, *also) if name))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the SageMaker models of all its variants."""
+        also = self.candidate.serving.models if self.candidate else ()
+        return tuple(name for name in (self.cloud.model, *also) if name)
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        """SageMaker: the images of all its variants."""
+        return (self.cloud.image, *(self.candidate.serving.images if self.candidate else ()))
 
     @property
     def adapters(self) -> tuple[str, ...]:
@@ -206,7 +221,42 @@ class ServingRecord:
             found |= {"probe_adapters": ", ".join(self.probe.adapters)} if self.probe.adapters else {}
         found |= {f"environment.{name}": value for name, value in self.environment}
         found |= {f"tag.{key}": value for key, value in self.tags}
-        return found | dict(self.properties)
+        found |= dict(self.properties)
+        return found | (self.candidate.summary(self) if self.candidate else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateServing:
+    """A second version on the endpoint of another: only on SageMaker."""
+
+    serving: ServingRecord
+    artifact: str
+    """The stored artifact."""
+    percent: int
+    shadow: bool
+
+    @property
+    def instance(self) -> str:
+        """It has one instance type."""
+        return self.serving.cloud.placements[0].instance
+
+    @property
+    def words(self) -> str:
+        return share_words(self.percent, shadow=self.shadow)
+
+    def summary(self, main: ServingRecord) -> dict[str, str]:
+        """What it is by name, in words, as far as it differs from the version that serves."""
+        place = replace(main.cloud, scaling=None, alarms=None, scheduler_role="", data_capture=None)
+        other, own = replace(main, candidate=None, place=place).summary, self.serving.summary
+        differs = {key for key in {**other, **own} if other.get(key) != own.get(key)} - {"sagemaker_model"}
+        return {"candidate": self.words} | {
+            f"candidate.{key}": own.get(key) or "none" for key in sorted(differs)
+        }
+
+
+def share_words(percent: int, *, shadow: bool) -> str:
+    """What a candidate gets of the requests."""
+    return f"{'gets a copy of' if shadow else 'answers'} {percent} % of the requests"
 
 
 def _shared(component: ComponentSettings | None) -> dict[str, str]:

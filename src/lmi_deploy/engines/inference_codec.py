@@ -8,7 +8,13 @@ from typing import get_args
 from lmi_deploy.catalog.server_version import order, server_version
 from lmi_deploy.domain.deployment_spec import HandlerSpec
 from lmi_deploy.domain.djl_serving import ENGINE_VERSION
-from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, InferenceRequest, ResponseHead
+from lmi_deploy.domain.inference_http import (
+    ADAPTER_HEADER,
+    VARIANT_HEADER,
+    HttpRequest,
+    InferenceRequest,
+    ResponseHead,
+)
 from lmi_deploy.domain.recipe_keys import Engine, Task
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.engines.engine import Decoder, InferenceEngine
@@ -28,7 +34,8 @@ class Codec:
         """Raises UsageRefused for a request that the handler does not support."""
         encoded = self.engine.encode(request, self.handler, self.task)
         adapter = ((ADAPTER_HEADER, request.adapter),) if request.adapter else ()
-        return replace(encoded, headers=(*encoded.headers, *adapter), stream=request.stream)
+        variant = ((VARIANT_HEADER, request.variant),) if request.variant else ()
+        return replace(encoded, headers=(*encoded.headers, *adapter, *variant), stream=request.stream)
 
     def decoder(self, head: ResponseHead, request: InferenceRequest) -> Decoder:
         return self.engine.decoder(head, request, self.handler)

@@ -62,6 +62,9 @@ class Hosting(Protocol):
     def set_instance_count(self, name: str, count: int, variant: str = VARIANT) -> None:
         """Of this variant; its other settings stay."""
 
+    def set_traffic(self, name: str, percent: int) -> None:
+        """The percentage of the requests that the candidate answers: the weights of both production variants."""
+
     def tag(self, arn: str, tags: Pairs) -> None: ...
 
     def untag(self, arn: str, names: tuple[str, ...]) -> None:

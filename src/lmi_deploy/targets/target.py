@@ -222,7 +222,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
     def details(self, observed: ObservedT) -> StatusDetails:
         """What `status` shows."""
 
-    def recent_metrics(self, observed: ObservedT) -> RecentMetrics | None:
+    def recent_metrics(self, observed: ObservedT, *, candidate: bool = False) -> RecentMetrics | None:
         """Of the last hour; None where there is none. If it cannot be read, it contains the reason."""
         return None
 

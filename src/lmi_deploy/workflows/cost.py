@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Final
@@ -97,7 +97,7 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                 place = generation.serving.cloud
                 if place.component is not None:
                     continue  # the instances are the shared endpoint's, which has no record
-                yield Usage(
+                usage = Usage(
                     ref=one.ref,
                     instance=generation.instance,
                     count=place.scaling.lowest if place.scaling else place.count,
@@ -107,6 +107,11 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                     running=end == now,
                     price=price(one.ref.region, generation.instance) if generation.instance else None,
                 )
+                yield usage
+                if candidate := generation.serving.candidate:
+                    instance, count = candidate.instance, candidate.serving.cloud.count
+                    of_type = price(one.ref.region, instance)
+                    yield replace(usage, instance=instance, count=count, autoscaled=False, price=of_type)
 
 
 def _spans(

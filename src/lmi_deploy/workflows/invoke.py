@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of, streams_adapters
 from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
@@ -57,7 +58,7 @@ def invoke(
     timeout: float,
 ) -> Iterator[Chunk]:
     """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
-    serving = require_serving(ref, deps)
+    serving = _version(ref.name, require_serving(ref, deps), request.variant)
     _require_direct(ref.name, serving)
     codec = codec_of(serving)
     encoded = codec.encode(request)
@@ -102,7 +103,7 @@ def invoke_raw(
     ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
 ) -> Iterator[bytes]:
     """The unchanged body; the head's status decides success, after the last byte."""
-    serving = require_serving(ref, deps)
+    serving = _version(ref.name, require_serving(ref, deps), request.variant)
     _require_direct(ref.name, serving)
     encoded = codec_of(serving).encode(request)
     require_adapter(ref.name, request.adapter, serving)
@@ -115,6 +116,22 @@ def invoke_raw(
         raise DeployFailed(
             f"the server responded {head.status} {head.reason}", hint="the response body is printed above"
         )
+
+
+def _version(name: str, serving: ServingRecord, variant: str) -> ServingRecord:
+    """What answers a request to this variant. UsageRefused if no request can name it."""
+    if not variant:
+        return serving
+    candidate = serving.candidate
+    if candidate is None:
+        hint = "omit --variant; endpoint.candidate in the recipe adds a second version"
+        raise UsageRefused(f"{name}: it has one version", hint=hint)
+    if candidate.shadow:
+        raise UsageRefused(
+            f"{name}: its candidate is a shadow variant: no request can name it",
+            hint=f"omit --variant; SageMaker copies requests to it, and `lmi logs {name}` shows what it does",
+        )
+    return candidate.serving if variant == CANDIDATE else serving
 
 
 def require_adapter(name: str, adapter: str, serving: ServingRecord) -> None:

@@ -68,6 +68,8 @@ class Status:
     """Target sagemaker: the generations for `lmi rollback --to N`."""
     metrics: RecentMetrics | None = None
     """Target sagemaker: of the last hour, by CloudWatch."""
+    candidate_metrics: RecentMetrics | None = None
+    """The same of its candidate; `metrics` are then those of the version that serves."""
 
 
 def status(ref: DeploymentRef, deps: Dependencies) -> Status:
@@ -101,6 +103,7 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         scheduled=details.scheduled,
         earlier=tuple(_earlier(target.earlier(observed))),
         metrics=target.recent_metrics(observed),
+        candidate_metrics=target.recent_metrics(observed, candidate=True),
     )
 
 

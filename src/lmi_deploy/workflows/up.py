@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
-from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.deployment_spec import CandidateSpec, Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
 from lmi_deploy.domain.local_actions import BuildEnvironment, BuildImage, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
-from lmi_deploy.errors import DeployFailed, NoCapacity, NotCompiled, QuotaExceeded, UsageRefused
+from lmi_deploy.errors import DeployFailed, LmiError, NoCapacity, NotCompiled, QuotaExceeded, UsageRefused
 from lmi_deploy.planning.adapter_checks import adapter_notes
 from lmi_deploy.planning.additional_models import with_adapter_options
 from lmi_deploy.planning.model_compatibility import ModelReview
@@ -46,10 +47,39 @@ class ResolvedRecipe:
     spec: Spec
     of_instance: tuple[str, ...]
     """Why it is this instance type, and warnings of its price; empty if the recipe names its types."""
+    candidate: ResolvedRecipe | None = None
+    """What `endpoint.candidate` names, in the same way."""
 
 
 def resolve_recipe(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
     """Reads the model's repository and the account; of what is deployed the instance type alone, for `auto`."""
+    resolved = _resolve_version(recipe, deps)
+    given = recipe.endpoint.candidate
+    if recipe.candidate is None or given is None:
+        return resolved
+    with of_candidate():
+        second = _resolve_version(recipe.candidate, deps)
+        artifact = render(second.spec)
+    candidate = CandidateSpec(
+        spec=second.spec,
+        artifact=artifact,
+        percent=given.shadow_percent or given.traffic_percent or 0,
+        shadow=given.shadow_percent is not None,
+    )
+    return replace(resolved, spec=replace(resolved.spec, candidate=candidate), candidate=second)
+
+
+@contextmanager
+def of_candidate() -> Iterator[None]:
+    """Says of an error that it is about the candidate."""
+    try:
+        yield
+    except LmiError as error:
+        error.message = f"endpoint.candidate: {error.message}"
+        raise
+
+
+def _resolve_version(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
     facts = gather(recipe, deps)
     recipe = with_adapter_options(recipe, facts)
     region, current = (facts.cloud.region, facts.cloud.instance) if facts.cloud else ("", "")
@@ -78,7 +108,7 @@ def with_result(resolved: ResolvedRecipe, found: CompiledModel, deps: Dependenci
     """With this result of a compile instead of the model's own weights."""
     facts = replace(resolved.facts, compiled=found)
     spec = resolve(resolved.recipe, facts, deps.targets[resolved.recipe.endpoint.target].place_of)
-    return replace(resolved, facts=facts, spec=spec)
+    return replace(resolved, facts=facts, spec=replace(spec, candidate=resolved.spec.candidate))
 
 
 def compiler_for(recipe: Recipe, deps: Dependencies) -> ModelCompiler:
@@ -124,15 +154,14 @@ def prepare_resolved(
     deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
     plan, estimate = deployment.plan, deployment.estimate
     loads = plan.has_action(Phase.START)
-    review = ModelReview()
-    if loads:
-        files = [file.path for file in facts.listing.files]
-        review = review_with_draft(recipe, facts.config, deps, machine=facts.machine, files=files)
-    if not force_fit:
-        review.require()
+    review = _reviewed(resolved, deps, force_fit=force_fit) if loads else ModelReview()
     if not plan.empty:
         fits = require_fit(recipe, facts, price_table(deps), force=force_fit or not loads)
         estimate = estimate.plus("fit", fits)
+    of_candidate_alone: tuple[str, ...] = ()
+    if resolved.candidate is not None and loads:
+        fits, of_candidate_alone = _check_candidate(resolved.candidate, deps, force_fit=force_fit)
+        estimate = estimate.plus("candidate fit", fits)
     _require_disk_space(deployment, deps)
     lines = (
         *target.notices(deployment.observed, plan),
@@ -142,21 +171,42 @@ def prepare_resolved(
         *(recipe_notices(recipe) if loads else ()),
         *review.notes,
         *(adapter_notes(recipe, facts) if loads else ()),
+        *of_candidate_alone,
         *target.preflight(spec, plan, recipe.arguments),
     )
     return replace(deployment, estimate=estimate, recipe=recipe.arguments, notices=lines)
 
 
+def _reviewed(resolved: ResolvedRecipe, deps: Dependencies, *, force_fit: bool) -> ModelReview:
+    """Refused if the engine refuses the model, unless `force_fit`."""
+    facts = resolved.facts
+    files = [file.path for file in facts.listing.files]
+    review = review_with_draft(resolved.recipe, facts.config, deps, machine=facts.machine, files=files)
+    if not force_fit:
+        review.require()
+    return review
+
+
+def _check_candidate(
+    second: ResolvedRecipe, deps: Dependencies, *, force_fit: bool
+) -> tuple[str, tuple[str, ...]]:
+    """Whether it fits, and its notices. Refused as the version that serves would be."""
+    recipe, facts = second.recipe, second.facts
+    with of_candidate():
+        # The last line is about a warm-up call on this machine, which only the version that serves gets.
+        of_code = check_own_code(recipe, second.spec, tried_here=False)[:-1]
+        review = _reviewed(second, deps, force_fit=force_fit)
+        fits = require_fit(recipe, facts, price_table(deps), force=force_fit)
+    lines = (*of_code, *recipe_notices(recipe), *review.notes, *adapter_notes(recipe, facts))
+    return fits, tuple(f"candidate: {line}" for line in lines)
+
+
 def _require_disk_space(deployment: DeploymentPlan, deps: Dependencies) -> None:
     """For what the plan stores on this machine: the weights, and a new serving environment."""
-    spec = deployment.spec
     for action in deployment.plan.actions:
         match action:
             case FetchWeights() | PushWeights(via="snapshot"):
-                for listing in (
-                    spec.model.listing(spec.weights.files),
-                    *(m.listing for m in spec.weights.additional),
-                ):
+                for listing in deployment.spec.listings:
                     if (listing.model_id, listing.commit) == (action.model_id, action.commit):
                         deps.hub(listing.model_id).require_space(listing, listing.files)
             case BuildEnvironment():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, UpdatePolicy, Vpc
-from lmi_deploy.domain.sagemaker.resource_settings import Mount
+from lmi_deploy.domain.sagemaker.resource_settings import CandidateVariant, Mount, ObservedCandidate
 from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.hosting import Hosting
@@ -155,6 +156,38 @@ def test_change_of_the_instance_count_that_fails_is_rolled_back(
     assert observed is not None
     assert (observed.status, observed.count, observed.desired_count) == ("InService", 1, 1)
     assert observed.reason == reason
+
+
+def test_candidate_is_read_back_and_gets_its_share(aws: Emulated, cloud: Cloud) -> None:
+    hosting, name = cloud.hosting, "tried"
+    hosting.create_model(name, model_settings(aws), TAGS)
+    second = CandidateVariant(
+        model=name, instance="ml.m5.xlarge", count=1, model_download=600, startup=600, volume_gb=64
+    )
+    shadow = replace(second, shadow_percent=35, volume_gb=0, instance="ml.g6.xlarge", count=2)
+    for candidate in (second, shadow):
+        config = config_settings(name, candidate=candidate)
+        hosting.create_endpoint_config(f"{name}-{candidate.count}", config, TAGS)
+        found = hosting.endpoint_config(f"{name}-{candidate.count}")
+        assert found is not None
+        assert (found.settings, found.models) == (config, (name,))
+    hosting.create_endpoint(name, f"{name}-1", TAGS)
+    aws.settled(name)
+    observed = hosting.endpoint(name)
+    assert observed is not None
+    assert observed.candidate == ObservedCandidate(shadow=False, percent=0, count=1, desired_count=1)
+    aws.fault(on("UpdateEndpointWeightsAndCapacities", **LOSE))
+    hosting.set_traffic(name, 12)
+    aws.settled(name)
+    observed = hosting.endpoint(name)
+    assert observed is not None
+    assert (observed.variant, observed.count) == ("main", 1)
+    assert observed.candidate == ObservedCandidate(shadow=False, percent=12, count=1, desired_count=1)
+    hosting.update_endpoint(name, f"{name}-2", keep_count=False)
+    aws.settled(name)
+    observed = hosting.endpoint(name)
+    assert observed is not None
+    assert observed.candidate == ObservedCandidate(shadow=True, percent=35, count=2, desired_count=2)
 
 
 def test_endpoint_is_created_and_updated(aws: Emulated, cloud: Cloud, serving: str) -> None:

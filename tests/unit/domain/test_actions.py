@@ -30,7 +30,7 @@ KINDS = {
     Phase.SWITCH: {"TakeAddress"},
     Phase.CONFIGURE: {
         *("SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"),
-        *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount", "RemoveDashboard"),
+        *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount", "SetTraffic", "RemoveDashboard"),
         *("AdoptResource", "RemoveForeignScaling", "SetAlarms", "RemoveAlarms"),
     },
     Phase.STOP: {"StopServer", "DeleteEndpoint", "DeleteInferenceComponent", "DeleteSharedEndpoint"},
@@ -51,6 +51,7 @@ BINDING = {
         "StopServer",
         "TakeAddress",
         "SetInstanceCount",
+        "SetTraffic",
     ),
     *("AdoptResource", "CreateSharedEndpoint", "DeleteSharedEndpoint"),
     *("CreateInferenceComponent", "UpdateInferenceComponent", "DeleteInferenceComponent"),

@@ -14,6 +14,11 @@ from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 NAMES_RESOURCES = (Spec, ModelSettings, EndpointConfigSettings, ComponentSettings, JobSettings)
 FIELDS = {
     "Spec": "name model engine weights inputs probe place",
+    "CandidateSpec": "spec artifact percent shadow",
+    "Artifact": "files copied",
+    "ArtifactFile": "path content slot",
+    "ArtifactCopy": "path source size oid weights",
+    "CandidateVariant": "model instance count model_download startup volume_gb host_ami shadow_percent",
     "ModelSpec": "model_id revision commit source task architecture max_positions",
     "EngineSpec": "name tensor_parallel_degree handler properties packages",
     "HandlerSpec": "entry_point template",

@@ -60,7 +60,7 @@ def leaves() -> list[tuple[str, Key]]:
     ("path", "group"), list(groups(RECIPE)), ids=lambda value: value if value else "recipe"
 )
 def test_every_field_is_a_key(path: str, group: KeyGroup) -> None:
-    filled_by_parse = set() if path else {"overlay", "origin", "overrides"}
+    filled_by_parse = set() if path else {"overlay", "origin", "overrides", "candidate"}
     fields = [f.name for f in dataclasses.fields(group.dataclass_type) if f.name not in filled_by_parse]
     assert [key.name for key in group.keys] == fields
 

@@ -39,6 +39,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpointConfig,
     ObservedModel,
 )
+from lmi_deploy.domain.sagemaker.variant_fields import traffic_request
 from lmi_deploy.errors import Conflict, NotFound
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
 
@@ -185,6 +186,21 @@ class SageMakerHosting:
         except Conflict:
             observed = self.endpoint(name)
             if observed is None or observed.status != "Updating" or observed.desired_count != count:
+                raise
+
+    def set_traffic(self, name: str, percent: int) -> None:
+        try:
+            self._change(
+                "update_endpoint_weights_and_capacities",
+                "endpoint",
+                name,
+                EndpointName=name,
+                DesiredWeightsAndCapacities=traffic_request(percent),
+            )
+        except Conflict:
+            observed = self.endpoint(name)
+            live = observed.candidate if observed and observed.status == "Updating" else None
+            if live is None or live.percent != percent:
                 raise
 
     def tag(self, arn: str, tags: Pairs) -> None:

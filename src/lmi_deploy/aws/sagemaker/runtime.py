@@ -11,7 +11,7 @@ from typing import Any, Final
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.signing_keys import SessionKeys
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
-from lmi_deploy.domain.inference_http import ADAPTER_HEADER, HttpRequest, ResponseHead
+from lmi_deploy.domain.inference_http import ADAPTER_HEADER, VARIANT_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint, RequestSigning
@@ -24,6 +24,7 @@ _MEMBERS: Final = {
     "x-amzn-sagemaker-inference-id": "InferenceId",
     "x-amzn-sagemaker-session-id": "SessionId",
     "x-amzn-sagemaker-target-model": "TargetModel",
+    VARIANT_HEADER.lower(): "TargetVariant",
 }
 """The members of a call by their header names; other headers do not reach a container."""
 _ASYNC_MEMBERS: Final = frozenset({"Accept", "ContentType", "CustomAttributes"})

@@ -23,6 +23,7 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.inference_http import InferenceRequest, read_image
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE, VARIANT
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.workflows.invoke import OnlyAsynchronous, ResponseMetrics, invoke, invoke_raw
 
@@ -48,6 +49,11 @@ from lmi_deploy.workflows.invoke import OnlyAsynchronous, ResponseMetrics, invok
     "--stream/--no-stream", default=None, help="Print tokens as they arrive; the default on a terminal."
 )
 @request_options
+@click.option(
+    "--variant",
+    type=click.Choice((VARIANT, CANDIDATE)),
+    help="Of an endpoint with a candidate: the version that answers.  [default: either, by their shares]",
+)
 @async_options
 @click.option("--raw", is_flag=True, help="Print only the response body, unchanged.")
 @click.option(
@@ -137,6 +143,7 @@ def _read_request(
     stream: bool | None,
     stream_default: bool,
     adapter: str,
+    variant: str | None,
     **chosen: Any,
 ) -> InferenceRequest:
     given = [
@@ -152,7 +159,9 @@ def _read_request(
     if body is not None:
         raw = _bytes(body[1:]) if body.startswith("@") else body.encode()
         # The body decides, except that only `--stream` requests a stream.
-        return InferenceRequest(body=raw, content_type=content_type, adapter=adapter, stream=bool(stream))
+        return InferenceRequest(
+            body=raw, content_type=content_type, adapter=adapter, variant=variant or "", stream=bool(stream)
+        )
     text = prompt if prompt is not None else _bytes(file or "-").decode("utf-8", "replace")
     if not text.strip():
         raise UsageRefused("the prompt is empty", hint='lmi invoke NAME "your question"')
@@ -160,7 +169,13 @@ def _read_request(
     streamed = (stream_default and not adapter) if stream is None else stream
     files = tuple(read_image(_bytes(path), path) for path in images)
     return InferenceRequest(
-        prompt=text, images=files, adapter=adapter, chat=not plain, stream=streamed, **chosen
+        prompt=text,
+        images=files,
+        adapter=adapter,
+        variant=variant or "",
+        chat=not plain,
+        stream=streamed,
+        **chosen,
     )
 
 

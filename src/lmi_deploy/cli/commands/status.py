@@ -17,6 +17,7 @@ from lmi_deploy.domain.number_text import relative_time, size_text
 from lmi_deploy.domain.observed_state import SERVING
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.domain.serving_record import share_words
 from lmi_deploy.errors import LmiError, UsageRefused
 from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.metrics_text import metrics_facts
@@ -95,6 +96,14 @@ def _instances(observed: ObservedEndpoint) -> str:
     return f"{observed.status}, {observed.count} of {observed.desired_count} instances"
 
 
+def _candidate(observed: ObservedEndpoint) -> str:
+    candidate = observed.candidate
+    if candidate is None:
+        return ""
+    share = share_words(candidate.percent, shadow=candidate.shadow)
+    return f"{candidate.count} of {candidate.desired_count} instances, {share}"
+
+
 def _words(found: Status) -> str:
     standing = Paint(sys.stdout).standing(found.standing)
     lines = [f"{found.ref.name}: {standing}" + (f" ({found.why})" if found.why else "")]
@@ -118,6 +127,7 @@ def _words(found: Status) -> str:
     if found.endpoint is not None:
         observed = found.endpoint
         facts.append(("endpoint", _instances(observed)))
+        facts.append(("candidate", _candidate(observed)))
         facts.append(("scales", found.scaling))
         facts.append(("alarms", found.alarms))
         facts.append(("serves" if observed.status in SERVING else "config", observed.config))
@@ -129,13 +139,18 @@ def _words(found: Status) -> str:
         )
     if found.metrics is not None:
         facts += metrics_facts(found.metrics)
+    if found.candidate_metrics is not None:
+        facts += [
+            (name, f"{words} (candidate)" * bool(words))
+            for name, words in metrics_facts(found.candidate_metrics)
+        ]
     facts += [("job", _job(job)) for job in found.jobs]
     if found.server is not None and found.server.pid is not None:
         server = found.server
         facts.append(("process", f"pid {server.pid}, {server.phase}, {size_text(server.memory)} in memory"))
         counted = f"{server.served} served, {server.failed} failed, " if server.counted else ""
         facts.append(("requests", f"{counted}{server.in_flight} in flight"))
-    return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])
+    return "\n".join([*lines, *(f"  {key:<8} {value}" for key, value in facts if value)])
 
 
 def _when(moment: str) -> str:

@@ -15,7 +15,7 @@ from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.sagemaker.image_actions import DeleteImage, DeleteRepository, MakeRepository, PushImage
 from lmi_deploy.domain.sagemaker.job_actions import JobAction
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
-from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
+from lmi_deploy.domain.sagemaker.scaling_actions import ScalingAction
 from lmi_deploy.domain.settings_digest import ADDED
 
 
@@ -71,7 +71,7 @@ class CreateEndpointConfig(ActionBase):
 
     @property
     def title(self) -> str:
-        return f"create the endpoint config {self.config} ({self.settings.count} x {self.settings.instance})"
+        return f"create the endpoint config {self.config} ({self.settings.instances})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +128,10 @@ class ProbeEndpoint(ActionBase):
     """Through S3: an asynchronous endpoint takes no other request."""
     shared: str = field(default="", metadata=ADDED)
     """The endpoint of which it is an inference component."""
+    candidate: ProbeSpec | None = field(default=None, metadata=ADDED)
+    """The same of its candidate, if that answers requests."""
+    shadow: bool = field(default=False, metadata=ADDED)
+    """Whether it has a shadow variant: no request can name that one, so its instances are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,11 +193,8 @@ class ScheduleDeletion(ActionBase):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveSchedule(ActionBase):
     phase = Phase.CONFIGURE
+    verb = "remove the schedule that deletes"
     endpoint: str
-
-    @property
-    def title(self) -> str:
-        return f"remove the schedule that deletes {self.endpoint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +202,9 @@ class RemoveDashboard(ActionBase):
     """Before the endpoint, whose tag says that there is one."""
 
     phase = Phase.CONFIGURE
+    verb = "remove the CloudWatch dashboard of"
     can_wait = True
     endpoint: str
-
-    @property
-    def title(self) -> str:
-        return f"remove the CloudWatch dashboard of {self.endpoint}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,9 +274,7 @@ CloudAction = (
     | UpdateEndpoint
     | AwaitService
     | ProbeEndpoint
-    | SetInstanceCount
-    | SetScaling
-    | RemoveScaling
+    | ScalingAction
     | AlarmAction
     | AdoptResource
     | RemoveForeignScaling

@@ -23,6 +23,13 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Mount,
     ObservedEndpoint,
 )
+from lmi_deploy.domain.sagemaker.variant_fields import (
+    candidate_settings,
+    has_own_variants,
+    main_variant,
+    observed_candidate,
+    variants_request,
+)
 
 _CAPTURE_MODES: Final[Mapping[CapturedContent, tuple[str, ...]]] = {
     "both": ("Input", "Output"),
@@ -68,21 +75,7 @@ def model_settings(response: Mapping[str, Any]) -> ModelSettings:
 
 def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
     """CreateEndpointConfig's members but name and tags."""
-    variant: dict[str, Any] = {
-        "VariantName": VARIANT,
-        "ModelName": settings.model,
-        "InstanceType": settings.instance,
-        "InitialInstanceCount": settings.count,
-        # Inference components get their requests by name.
-        "InitialVariantWeight": 0.0 if settings.role else 1.0,
-        "ModelDataDownloadTimeoutInSeconds": settings.model_download,
-        "ContainerStartupHealthCheckTimeoutInSeconds": settings.startup,
-        "VolumeSizeInGB": settings.volume_gb,
-        "InferenceAmiVersion": settings.host_ami,
-    }
-    requested: dict[str, Any] = {
-        "ProductionVariants": [{key: value for key, value in variant.items() if value}]
-    }
+    requested = variants_request(settings)
     if settings.kms_key:
         requested["KmsKeyId"] = settings.kms_key
     if settings.role:
@@ -102,7 +95,7 @@ def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> 
     """
     variants = response.get("ProductionVariants") or ()
     first: Mapping[str, Any] = variants[0] if variants else {}
-    own = len(variants) == 1 and first.get("VariantName") == (variant or VARIANT)
+    own = has_own_variants(response, variant or VARIANT)
     return EndpointConfigSettings(
         model=str(first.get("ModelName", "")) if own else "",
         instance=str(first.get("InstanceType", "")),
@@ -117,6 +110,7 @@ def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> 
         # A config of models, or one that lmi never sends, has none: else its empty `model` would be for components.
         role=str(response.get("ExecutionRoleArn", "")) if own and not first.get("ModelName") else "",
         vpc=_vpc(response.get("VpcConfig")),
+        candidate=candidate_settings(response) if own else None,
     )
 
 
@@ -154,8 +148,8 @@ def update_policy_request(update: UpdatePolicy) -> dict[str, Any]:
 def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
     """From DescribeEndpoint's response."""
     pending = response.get("PendingDeploymentSummary") or {}
-    variants = response.get("ProductionVariants") or pending.get("ProductionVariants") or ()
-    variant: Mapping[str, Any] = variants[0] if variants else {}
+    described = response if response.get("ProductionVariants") else pending
+    variant = main_variant(described.get("ProductionVariants") or ())
     config, comes = str(response.get("EndpointConfigName", "")), str(pending.get("EndpointConfigName", ""))
     return ObservedEndpoint(
         name=str(response["EndpointName"]),
@@ -169,6 +163,7 @@ def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
         created=moment(response.get("CreationTime")),
         modified=moment(response.get("LastModifiedTime")),
         variant=str(variant.get("VariantName") or VARIANT),
+        candidate=observed_candidate(described),
     )
 
 

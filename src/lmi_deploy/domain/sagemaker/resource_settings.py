@@ -10,7 +10,9 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
 VARIANT: Final = "main"
-"""The one production variant of our endpoint configs."""
+"""The production variant that serves."""
+CANDIDATE: Final = "candidate"
+"""The variant of a second version, beside it: a production or a shadow variant."""
 MODEL_FOLDER: Final = "/opt/ml/model"
 MOUNTS: Final = "/opt/ml/additional-model-data-sources"
 """Where SageMaker mounts an additional model data source, by its channel name."""
@@ -91,6 +93,24 @@ class ModelSettings:
     vpc: Vpc | None = None
 
 
+@digest_tag("CandidateVariant")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateVariant:
+    """A second variant of an endpoint config."""
+
+    model: str
+    instance: str
+    count: int
+    model_download: int
+    """Seconds."""
+    startup: int
+    """Seconds."""
+    volume_gb: int = 0
+    host_ami: str = ""
+    shadow_percent: int = 0
+    """0: a production variant, which gets no request before `lmi` sets its weight."""
+
+
 @digest_tag("EndpointConfigSettings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointConfigSettings:
@@ -113,6 +133,13 @@ class EndpointConfigSettings:
     role: str = field(default="", metadata=ADDED)
     vpc: Vpc | None = field(default=None, metadata=ADDED)
     """As `role`, of an endpoint for inference components: else they belong to its model."""
+    candidate: CandidateVariant | None = field(default=None, metadata=ADDED)
+
+    @property
+    def instances(self) -> str:
+        """In words."""
+        variants = (self, *((self.candidate,) if self.candidate else ()))
+        return " and ".join(f"{variant.count} x {variant.instance}" for variant in variants)
 
 
 @digest_tag("Placement")
@@ -145,6 +172,17 @@ class ObservedEndpointConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedCandidate:
+    """The second variant of an endpoint, as in DescribeEndpoint."""
+
+    shadow: bool
+    percent: int
+    """As last requested: of the requests it answers, or gets a copy of."""
+    count: int
+    desired_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedEndpoint:
     """An endpoint as in DescribeEndpoint. `config` is the current one; during an update `pending` is the next one.
 
@@ -167,6 +205,7 @@ class ObservedEndpoint:
     shared: str = field(default="", metadata=ADDED)
     """The endpoint of which this is an inference component: then `config` names its settings, and `count` its copies.
     """
+    candidate: ObservedCandidate | None = field(default=None, metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

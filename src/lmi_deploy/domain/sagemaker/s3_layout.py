@@ -83,6 +83,13 @@ def artifact_id(spec: Spec, artifact: Artifact) -> str:
     return short(digest(chosen), _ID_LENGTH)
 
 
+def stored_artifacts(spec: Spec, artifact: Artifact) -> tuple[str, ...]:
+    """The names of the stored artifacts of all its variants."""
+    second = spec.candidate
+    also = (artifact_id(second.spec, second.artifact),) if second else ()
+    return tuple(dict.fromkeys((artifact_id(spec, artifact), *also)))
+
+
 def artifacts_prefix(deployment: str) -> str:
     """The prefix of every stored artifact of a deployment."""
     return f"{ARTIFACTS}{deployment}/"

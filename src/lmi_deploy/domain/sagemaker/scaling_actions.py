@@ -56,3 +56,24 @@ class RemoveScaling(ActionBase):
     phase = Phase.CONFIGURE
     verb = "stop scaling"
     endpoint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTraffic(ActionBase):
+    """Set the share of the requests that the candidate answers, and wait until it has it."""
+
+    phase = Phase.CONFIGURE
+    binding = True
+    endpoint: str
+    percent: int
+    timeout: int
+    """Seconds."""
+
+    @property
+    def title(self) -> str:
+        return (
+            f"let the candidate of {self.endpoint} answer {self.percent} % of the requests, and wait for it"
+        )
+
+
+ScalingAction = SetInstanceCount | SetTraffic | SetScaling | RemoveScaling

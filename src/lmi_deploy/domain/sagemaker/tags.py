@@ -48,6 +48,11 @@ def spec_digest(spec: Spec) -> str:
     """The spec in 16 hex digits. Without the time to live and its schedule, the update policy, the alarms, the way of
     the weights' transfer, and the local paths of folders; the image's address contains the digest of its build.
     """
+    return short(digest(_described(spec)), _STAMP)
+
+
+def _described(spec: Spec) -> Spec:
+    """As far as it is in the digest."""
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
     additional = tuple(
         replace(each, model_id=weights_label(each.model_id)) for each in spec.weights.additional
@@ -65,7 +70,8 @@ def spec_digest(spec: Spec) -> str:
     )
     in_place = spec.weights.in_place
     weights = replace(spec.weights, additional=additional, in_place=in_place and in_place.without_versions)
-    return short(digest(replace(spec, model=model, weights=weights, place=place)), _STAMP)
+    candidate = spec.candidate and replace(spec.candidate, spec=_described(spec.candidate.spec))
+    return replace(spec, model=model, weights=weights, place=place, candidate=candidate)
 
 
 def weights_tags(stored: str, draft: str, in_place: InPlaceWeights | None) -> dict[str, str]:

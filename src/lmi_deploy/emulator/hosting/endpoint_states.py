@@ -189,6 +189,6 @@ def _place(key: Key, variant: Row) -> InstanceLocation:
 
 
 def _started_instances(deployment: Row, context: EmulatorContext) -> Row:
-    for variant in deployment["variants"]:
+    for variant in (*deployment["variants"], *deployment["shadows"]):
         variant["resolved"] = context.clock.now()
     return deployment

@@ -71,16 +71,24 @@ class Fleet:
 
     def choose(self, variant: str | None) -> tuple[str, HostingInstance] | None:
         """The named variant, else one by the weights."""
-        if variant is not None:
-            return (variant, self.instances[variant]) if variant in self.instances else None
         variants = [
             existing for existing in self.deployment["variants"] if existing["name"] in self.instances
         ]
+        if variant is not None:
+            found = any(existing["name"] == variant for existing in variants)
+            return (variant, self.instances[variant]) if found else None
         weights = [existing["weight"] for existing in variants]
         if not variants or sum(weights) <= 0:
             return None
         name = random.choices(variants, weights)[0]["name"]
         return name, self.instances[name]
+
+    def shadows(self) -> Iterator[tuple[HostingInstance, float]]:
+        """Its shadow variants, each with the share of the requests that it gets a copy of."""
+        whole = sum(existing["weight"] for existing in self.deployment["variants"])
+        for shadow in self.deployment["shadows"]:
+            if whole and shadow["name"] in self.instances:
+                yield self.instances[shadow["name"]], shadow["weight"] / whole
 
 
 @dataclass(slots=True)
@@ -106,7 +114,7 @@ class Fleets:
         """All variants at once; if one fails, all are removed, and its error is raised."""
         work = [
             asyncio.ensure_future(self._start(key, variant, deployment["began"]))
-            for variant in deployment["variants"]
+            for variant in (*deployment["variants"], *deployment["shadows"])
         ]
         try:
             up = await asyncio.gather(*work)

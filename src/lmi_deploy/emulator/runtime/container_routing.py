@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.instances import HostingInstance
 from lmi_deploy.emulator.hosting.traffic_shifting import Fleets
+from lmi_deploy.emulator.runtime.invocation_request import Invocation
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -85,3 +88,35 @@ class Routes:
         if instance is None or row["status"] not in ("InService", "Updating"):
             raise ApiError("ValidationError", NO_COPY)
         return row["variant"], instance
+
+
+@dataclass(slots=True)
+class ShadowTraffic:
+    """Copies of requests to a shadow variant, whose answers are captured but returned to no caller (SageMaker developer
+    guide, "Validation of models in production"). The share is the shadow variant's weight as a part of the production
+    variant's: our reading of "Testing models with shadow variants", whose example has 1 and 1. `answer` lets an
+    instance answer a request, measures it, and captures it if the endpoint captures.
+    """
+
+    routes: Routes
+    answer: Callable[[HostingInstance, Invocation], Awaitable[object]]
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def copy(self, region: str, requested: Invocation) -> None:
+        """Beside the request itself, which does not wait for it."""
+        route = self.routes.fleets.routes.get((region, requested.endpoint))
+        for instance, share in route.blue.shadows() if route else ():
+            if random.random() < share:
+                task = asyncio.create_task(self._send(instance, requested))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def _send(self, instance: HostingInstance, requested: Invocation) -> None:
+        with suppress(ApiError):  # its metrics show it, and no caller gets it
+            await self.answer(instance, requested)
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -95,7 +95,8 @@ class CaptureWriter:
 def role_of(context: EmulatorContext, place: InstanceLocation) -> str:
     """ARN of the execution role of a variant's model; empty if it is gone."""
     row = context.table(ENDPOINT.table, place.region).get(place.endpoint)
-    variants = ((row or {}).get("serving") or {"variants": ()})["variants"]
+    serving = (row or {}).get("serving") or {"variants": (), "shadows": ()}
+    variants = (*serving["variants"], *serving["shadows"])
     roles = (
         variant["model"]["ExecutionRoleArn"]
         for variant in variants

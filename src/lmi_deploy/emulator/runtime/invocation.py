@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,8 +14,14 @@ from aiohttp import web
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Answer, Call, Cut, Hang
 from lmi_deploy.emulator.hosting.instances import HostingInstance
-from lmi_deploy.emulator.runtime.container_routing import Routes
+from lmi_deploy.emulator.runtime.container_routing import Routes, ShadowTraffic
 from lmi_deploy.emulator.runtime.data_capture import CaptureWriter
+from lmi_deploy.emulator.runtime.inference_response import (
+    InferenceResponse,
+    echoed,
+    event_stream,
+    response_headers,
+)
 from lmi_deploy.emulator.runtime.invocation_request import Invocation, container_headers
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services.metrics import Point
@@ -32,13 +37,6 @@ TIMED_OUT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceResponse:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 @dataclass(slots=True)
 class RuntimeApi:
     context: EmulatorContext
@@ -47,22 +45,27 @@ class RuntimeApi:
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
     _busy: dict[str, HostingInstance] = field(default_factory=dict)
     """Instances with requests in progress, by id."""
+    _shadows: ShadowTraffic = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._shadows = ShadowTraffic(self.routes, self._answer)
 
     async def invoke(self, region: str, requested: Invocation) -> web.Response:
         variant, instance = await self._real_time(region, requested)
-        with self._measured(instance):
-            answered = await self.exchange(instance, requested)
-        kind = answered.headers.get("Content-Type", "application/octet-stream")
-        self.captured.capture(instance.place, requested, response=answered.body, content_type=kind)
+        answered = await self._answer(instance, requested)
         return web.Response(
             body=answered.body,
             headers={
-                "Content-Type": kind,
-                "x-Amzn-Invoked-Production-Variant": variant,
-                "x-amzn-RequestId": str(uuid.uuid4()),
-                **_custom(answered.headers),
+                "Content-Type": answered.kind,
+                **response_headers(variant, answered.headers),
             },
         )
+
+    async def _answer(self, instance: HostingInstance, requested: Invocation) -> InferenceResponse:
+        with self._measured(instance):
+            answered = await self.exchange(instance, requested)
+        self.captured.capture(instance.place, requested, response=answered.body, content_type=answered.kind)
+        return answered
 
     async def _real_time(self, region: str, requested: Invocation) -> tuple[str, HostingInstance]:
         """The instance of a request whose caller waits. Source: SageMaker developer guide, "Asynchronous inference":
@@ -75,24 +78,26 @@ class RuntimeApi:
                 "ValidationError",
                 f"Endpoint {requested.endpoint} is an asynchronous endpoint. Use InvokeEndpointAsync.",
             )
-        return self.routes.choose(region, requested.params)
+        chosen = self.routes.choose(region, requested.params)
+        self._shadows.copy(region, requested)
+        return chosen
 
     async def stream(self, region: str, requested: Invocation, request: web.Request) -> web.StreamResponse:
         """Parts as the container sends them; a later error is an event of the stream."""
         variant, instance = await self._real_time(region, requested)
         if instance.port is None:
             with self._measured(instance):
-                echoed = _echo(requested)
-            response = _event_stream(variant, echoed.headers)
+                echo = echoed(requested)
+            response = event_stream(variant, echo.headers)
             await response.prepare(request)
-            await response.write(eventstream.event("PayloadPart", echoed.body))
+            await response.write(eventstream.event("PayloadPart", echo.body))
             await response.write_eof()
             return response
         async with self._in_flight(instance):
             with self._measured(instance):
                 reply = await self._opened(instance, requested)
             async with reply:
-                response = _event_stream(variant, reply.headers)
+                response = event_stream(variant, reply.headers)
                 await response.prepare(request)
                 await self._pass_on(reply, response, self._cut(instance))
         await response.write_eof()
@@ -118,7 +123,7 @@ class RuntimeApi:
     ) -> InferenceResponse:
         """The container's whole response; ModelError for anything but a success."""
         if instance.port is None:
-            return _echo(requested)
+            return echoed(requested)
         async with self._in_flight(instance):
             try:
                 answered = await self.context.clock.limited(limit, self._read_response(instance, requested))
@@ -186,6 +191,7 @@ class RuntimeApi:
         self.context.metrics.put(name, Point(self.context.clock.now(), value, unit))
 
     async def close(self) -> None:
+        await self._shadows.close()
         await self.captured.close()
         if self._session is not None:
             await self._session.close()
@@ -276,25 +282,3 @@ class RuntimeApi:
             "LogStreamArn": f"arn:aws:logs:{region}:{account}:log-group:{group}",
         }
         return ApiError("ModelError", message, status=424, fields=fields)
-
-
-def _echo(requested: Invocation) -> InferenceResponse:
-    kind = str(requested.params.get("ContentType", "application/octet-stream"))
-    return InferenceResponse(200, {"Content-Type": kind}, requested.params["Body"])
-
-
-def _event_stream(variant: str, headers: Mapping[str, str]) -> web.StreamResponse:
-    return web.StreamResponse(
-        headers={
-            "Content-Type": eventstream.CONTENT_TYPE,
-            "X-Amzn-SageMaker-Content-Type": headers.get("Content-Type", "application/octet-stream"),
-            "x-Amzn-Invoked-Production-Variant": variant,
-            "x-amzn-RequestId": str(uuid.uuid4()),
-            **_custom(headers),
-        }
-    )
-
-
-def _custom(headers: Mapping[str, str]) -> dict[str, str]:
-    name = "X-Amzn-SageMaker-Custom-Attributes"
-    return {name: headers[name]} if name in headers else {}

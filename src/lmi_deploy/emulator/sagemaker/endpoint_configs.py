@@ -33,6 +33,7 @@ def create_endpoint_config(context: EmulatorContext, request: ApiRequest) -> Map
     names = [variant["VariantName"] for variant in variants]
     if len(set(names)) < len(names):
         raise refused("Production variant names must be unique within an endpoint configuration.")
+    _require_one_shadow(params)
     if "AsyncInferenceConfig" in params and len(names) > 1:
         raise refused("AsyncInferenceConfig is supported with one production variant only.")
     row = new_row(context, request, arn, params=requested_settings(request))
@@ -62,6 +63,20 @@ def list_endpoint_configs(context: EmulatorContext, request: ApiRequest) -> Mapp
 def delete_endpoint_config(context: EmulatorContext, request: ApiRequest) -> None:
     """Also one that an endpoint serves with; it can then not be found again, and serves on."""
     drop(context, request, ENDPOINT_CONFIG, request.params["EndpointConfigName"])
+
+
+def _require_one_shadow(params: Mapping[str, Any]) -> None:
+    """botocore's service model, CreateEndpointConfig, ShadowProductionVariants: "you can only specify one variant for
+    ProductionVariants and one variant for ShadowProductionVariants". That a shadow variant needs a model follows from
+    it ("replicated from the model specified on ProductionVariants"); the words are ours.
+    """
+    shadows, production = params.get("ShadowProductionVariants", ()), params.get("ProductionVariants", ())
+    if not shadows:
+        return
+    if len(shadows) > 1 or len(production) > 1:
+        raise refused("An endpoint with a shadow variant has one production variant and one shadow variant.")
+    if any("ModelName" not in variant for variant in (*shadows, *production)):
+        raise refused("Shadow variants are not supported for inference components.")
 
 
 def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:

@@ -36,6 +36,9 @@ def set_capacities(
     """By variant, the new `DesiredInstanceCount` and `DesiredWeight`."""
     row = settled_endpoint(context, region, endpoint)
     variants = {variant["name"]: variant for variant in row["serving"]["variants"]}
+    if sum("DesiredInstanceCount" in change for change in desired.values()) > 1:
+        # "Updates variant weight of one or more variants [...], or capacity of one variant" (botocore's service model).
+        raise refused("The instance count of one variant can be changed at a time.")
     for name, change in desired.items():
         if name not in variants:
             raise refused(f'Could not find production variant "{name}" of "{row["arn"]}".')

@@ -70,7 +70,7 @@ def _require(
 
 def instances_of(deployment: Row) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for variant in deployment["variants"]:
+    for variant in (*deployment["variants"], *deployment["shadows"]):
         kind = variant["params"].get("InstanceType")
         if kind is not None:
             counts[kind] += variant["desired_count"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,13 +10,15 @@ from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
-from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.domain.target_spec import JobPlace, SageMakerPlace
 from lmi_deploy.errors import Refused
+from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
 
 UNKNOWN_PRICE: Final = "unknown: no source has the price"
 
@@ -53,21 +55,67 @@ class Cost:
         return f"{span} an hour ({count} x {self.instance}{each}; {self.price.source})"
 
 
-def job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Cost | None:
-    """Cost of the transfer job; None if the price is unknown, or there is no job."""
-    if place.job is None or inventory.job_price is None:
+def job_cost(job: JobPlace | None, inventory: CloudInventory) -> Cost | None:
+    """Cost of a transfer job; None if the price is unknown, or there is no job."""
+    if job is None or inventory.job_price is None:
         return None
-    count = place.job.count
-    return Cost(instance=place.job.instance, least=count, most=count, price=inventory.job_price)
+    return Cost(instance=job.instance, least=job.count, most=job.count, price=inventory.job_price)
 
 
-def generation_cost(generation: Generation, price: Price | None) -> Cost | None:
-    """Of a recorded generation, as it was scaled."""
-    if price is None:
-        return None
+def generation_costs(
+    generation: Generation, hourly: Callable[[str], Price | None]
+) -> tuple[Cost, ...] | None:
+    """Of a recorded generation, as it was scaled, and of its candidate; None if a price is unknown."""
     scaling, count = generation.serving.cloud.scaling, generation.serving.cloud.count
     least, most = (scaling.lowest, scaling.highest) if scaling else (count, count)
-    return Cost(instance=generation.instance, least=least, most=most, price=price)
+    parts = [(generation.instance, least, most)]
+    if candidate := generation.serving.candidate:
+        own = candidate.serving.cloud.count
+        parts.append((candidate.instance, own, own))
+    found = [
+        Cost(instance=name, least=least, most=most, price=price)
+        for name, least, most in parts
+        if (price := hourly(name) if name else None) is not None
+    ]
+    return tuple(found) if len(found) == len(parts) else None
+
+
+def version_costs(spec: Spec, placement: Placement, prices: Mapping[str, Price]) -> tuple[Cost, ...] | None:
+    """Of the version that serves, and of its candidate; None if a price is unknown."""
+    found = [cost_of(spec.cloud, placement, prices)]
+    if spec.candidate is not None:
+        second = spec.candidate.spec.cloud
+        found.append(cost_of(second, second.placements[0], prices))
+    known = tuple(cost for cost in found if cost is not None)
+    return known if len(known) == len(found) else None
+
+
+def cost_words(spec: Spec, placement: Placement, prices: Mapping[str, Price]) -> str:
+    """In all, and of each version."""
+    found = version_costs(spec, placement, prices)
+    if found:
+        return words_of(found)
+    unknown = [name for name in instances_of(spec, placement) if name not in prices]
+    return f"{UNKNOWN_PRICE} of {' and '.join(unknown)}" if spec.candidate else UNKNOWN_PRICE
+
+
+def words_of(costs: Sequence[Cost]) -> str:
+    """Of the version that serves, maybe with its candidate."""
+    main, *others = costs
+    if not others:
+        return main.words
+    low, high = sum(cost.low for cost in costs), sum(cost.high for cost in costs)
+    span = format_price(low, main.price.currency)
+    span += f" to {format_price(high, main.price.currency)}" if high != low else ""
+    return f"{span} an hour: {main.words}, and its candidate {others[0].words}"
+
+
+def candidate_figures(spec: Spec) -> Pairs:
+    """Its instances, and its share of the requests."""
+    if spec.candidate is None:
+        return ()
+    place = spec.candidate.spec.cloud
+    return (("candidate", f"{place.count} x {place.placements[0].instance}, {spec.candidate.words}"),)
 
 
 def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Price]) -> Cost | None:
@@ -85,10 +133,16 @@ def prices(inventory: CloudInventory) -> Mapping[str, Price]:
     return inventory.prices
 
 
+def known_prices(spec: Spec, hourly: Callable[[str], Price | None]) -> dict[str, Price]:
+    """Of all instance types of the recipe, as far as they are known."""
+    types = {name for one in spec.cloud.placements for name in instances_of(spec, one)}
+    return {name: price for name in sorted(types) if (price := hourly(name))}
+
+
 def most_hourly(spec: Spec, inventory: CloudInventory) -> float | None:
     """Of the instance type of the recipe that costs most; None if a price is unknown."""
-    found = [cost_of(spec.cloud, placement, inventory.prices) for placement in spec.cloud.placements]
-    return None if None in found else max(cost.high for cost in found if cost)
+    found = [version_costs(spec, placement, inventory.prices) for placement in spec.cloud.placements]
+    return None if None in found else max(sum(cost.high for cost in costs) for costs in found if costs)
 
 
 def require_affordable(
@@ -99,28 +153,37 @@ def require_affordable(
     if spec.cloud.component is not None and not starts:
         return  # the shared endpoint runs already
     for placement in spec.cloud.placements:
-        cost = cost_of(spec.cloud, placement, inventory.prices)
-        if cost is None:
+        found = version_costs(spec, placement, inventory.prices)
+        if found is None:
+            unknown = [name for name in instances_of(spec, placement) if name not in inventory.prices]
             raise Refused(
-                f"--max-hourly {most:g}: the price of {placement.instance} is unknown",
+                f"--max-hourly {most:g}: the price of {' and '.join(unknown)} is unknown",
                 hint="omit --max-hourly, or choose an instance type with a known price",
             )
-        if cost.high > most:
+        high = sum(cost.high for cost in found)
+        if high > most:
             raise Refused(
-                f"--max-hourly {most:g}: {spec.name} may cost {cost.words}",
-                hint=f"allow {format_price(cost.high, cost.price.currency)}, or use fewer or smaller instances",
+                f"--max-hourly {most:g}: {spec.name} may cost {words_of(found)}",
+                hint=f"allow {format_price(high, found[0].price.currency)}, or use fewer or smaller instances",
             )
     if plan.has_action(RunTransferJob):
         _require_affordable_job(spec, observed, inventory, most)
+
+
+def instances_of(spec: Spec, placement: Placement) -> tuple[str, ...]:
+    """The instance types of all its versions."""
+    second = spec.candidate.spec.cloud.placements if spec.candidate else ()
+    return tuple(dict.fromkeys((placement.instance, *(one.instance for one in second))))
 
 
 def _require_affordable_job(
     spec: Spec, observed: CloudObserved, inventory: CloudInventory, most: float
 ) -> None:
     """During the deployment the current generation costs, too."""
-    cost, serving = job_cost(spec.cloud, inventory), _serving_cost(observed, inventory)
+    job = transfer_job_place(spec, inventory)
+    cost, serving = job_cost(job, inventory), _serving_cost(observed, inventory)
     if cost is None:
-        instance = spec.cloud.job.instance if spec.cloud.job else ""
+        instance = job.instance if job else ""
         raise Refused(
             f"--max-hourly {most:g}: the price of the transfer job on {instance} is unknown",
             hint="omit --max-hourly, or choose a weights.job.instance_type with a known price",
@@ -153,20 +216,23 @@ def _serving_cost(observed: CloudObserved, inventory: CloudInventory) -> float:
     )
 
 
-def require_affordable_generation(generation: Generation, price: Price | None, most: float | None) -> str:
+def require_affordable_generation(
+    generation: Generation, hourly: Callable[[str], Price | None], most: float | None
+) -> str:
     """The hourly cost of a generation, in words; Refused if that may be above the limit, or is unknown."""
     component = generation.serving.cloud.component
     if component is not None:
         return f"nothing more: the shared endpoint {component.place.endpoint} runs already"
-    cost = generation_cost(generation, price)
-    if most is not None and cost is None:
+    found = generation_costs(generation, hourly)
+    if most is not None and found is None:
         raise Refused(
             f"--max-hourly {most:g}: the price of {generation.instance or generation.server} is unknown",
             hint="omit --max-hourly",
         )
-    if most is not None and cost is not None and cost.high > most:
+    high = sum(cost.high for cost in found or ())
+    if most is not None and found is not None and high > most:
         raise Refused(
-            f"--max-hourly {most:g}: the generation {generation.server} may cost {cost.words}",
-            hint=f"allow {format_price(cost.high, cost.price.currency)}, or choose another generation",
+            f"--max-hourly {most:g}: the generation {generation.server} may cost {words_of(found)}",
+            hint=f"allow {format_price(high, found[0].price.currency)}, or choose another generation",
         )
-    return cost.words if cost else UNKNOWN_PRICE
+    return words_of(found) if found else UNKNOWN_PRICE

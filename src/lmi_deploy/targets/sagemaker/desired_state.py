@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from math import ceil
 
 from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
-from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.deployment_spec import CandidateSpec, Spec
 from lmi_deploy.domain.observed_state import CloudInventory
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
-from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings, Placement
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    CandidateVariant,
+    EndpointConfigSettings,
+    ModelSettings,
+    Placement,
+)
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts, weights_placeholder_value
 
 PROVISION = 1800
@@ -26,8 +31,14 @@ class DesiredEndpointConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredModel:
+    name: str
+    settings: ModelSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredState:
-    """One model, and an endpoint config for each placement; the endpoint is in sync with any of them."""
+    """The models, and an endpoint config for each placement; the endpoint is in sync with any of them."""
 
     model: str
     settings: ModelSettings
@@ -36,6 +47,15 @@ class DesiredState:
     the endpoint, if that is still to be created.
     """
     component: ComponentSettings | None = None
+    candidate: DesiredModel | None = None
+
+    @property
+    def models(self) -> tuple[DesiredModel, ...]:
+        """Of all variants."""
+        main = DesiredModel(name=self.model, settings=self.settings)
+        if self.candidate is None or self.candidate == main:
+            return (main,)
+        return (main, self.candidate)
 
     def endpoint_config(self, name: str) -> DesiredEndpointConfig | None:
         return next((config for config in self.configs if config.name == name), None)
@@ -46,6 +66,17 @@ class DesiredState:
 
 
 def desired_state(spec: Spec, artifact: Artifact) -> DesiredState:
+    place, main = spec.cloud, _model(spec, artifact)
+    if place.component is not None:
+        return _with_component(spec, main.settings, main.name)
+    second = spec.candidate
+    model = _model(second.spec, second.artifact) if second else None
+    variant = _candidate(second, model) if second and model else None
+    configs = tuple(_endpoint_config(spec, main.name, one, variant) for one in place.placements)
+    return DesiredState(model=main.name, settings=main.settings, configs=configs, candidate=model)
+
+
+def _model(spec: Spec, artifact: Artifact) -> DesiredModel:
     place = spec.cloud
     settings = ModelSettings(
         role=place.role,
@@ -57,11 +88,23 @@ def desired_state(spec: Spec, artifact: Artifact) -> DesiredState:
         # Of inference components the endpoint joins the network.
         vpc=None if place.component else place.vpc,
     )
-    model = resource_name(spec.name, settings)
-    if place.component is not None:
-        return _with_component(spec, settings, model)
-    configs = tuple(_endpoint_config(spec, model, placement) for placement in place.placements)
-    return DesiredState(model=model, settings=settings, configs=configs)
+    return DesiredModel(name=resource_name(spec.name, settings), settings=settings)
+
+
+def _candidate(second: CandidateSpec, model: DesiredModel) -> CandidateVariant:
+    """Without the share of a production variant, which changes without another config."""
+    place = second.spec.cloud
+    (placement,) = place.placements
+    return CandidateVariant(
+        model=model.name,
+        instance=placement.instance,
+        count=place.count,
+        model_download=place.model_download,
+        startup=place.startup_timeout,
+        volume_gb=placement.volume_gb,
+        host_ami=placement.host_ami,
+        shadow_percent=second.percent if second.shadow else 0,
+    )
 
 
 def _with_component(spec: Spec, settings: ModelSettings, model: str) -> DesiredState:
@@ -87,7 +130,9 @@ def _with_component(spec: Spec, settings: ModelSettings, model: str) -> DesiredS
     return DesiredState(model=model, settings=settings, configs=(config,), component=component)
 
 
-def _endpoint_config(spec: Spec, model: str, placement: Placement) -> DesiredEndpointConfig:
+def _endpoint_config(
+    spec: Spec, model: str, placement: Placement, candidate: CandidateVariant | None
+) -> DesiredEndpointConfig:
     place = spec.cloud
     settings = EndpointConfigSettings(
         model=model,
@@ -100,6 +145,7 @@ def _endpoint_config(spec: Spec, model: str, placement: Placement) -> DesiredEnd
         kms_key=place.kms_key,
         data_capture=place.data_capture,
         asynchronous=place.asynchronous,
+        candidate=candidate,
     )
     return DesiredEndpointConfig(
         name=resource_name(spec.name, settings), placement=placement, settings=settings
@@ -108,7 +154,8 @@ def _endpoint_config(spec: Spec, model: str, placement: Placement) -> DesiredEnd
 
 def wait_timeout(spec: Spec, update: UpdatePolicy | None = None) -> int:
     """Seconds until an endpoint that is not in service yet is overdue; with the steps and waits of an update."""
-    start = spec.cloud.model_download + spec.cloud.startup_timeout + PROVISION
+    places = [spec.cloud, *([spec.candidate.spec.cloud] if spec.candidate else [])]
+    start = max(place.model_download + place.startup_timeout for place in places) + PROVISION
     if update is None:
         return start
     steps = 2 if update.policy == "canary" else ceil(100 / (update.step_percent or 100))

@@ -43,13 +43,16 @@ class Propagation:
     created: set[str] = field(default_factory=set)
 
     def until_found(
-        self, kind: ResourceKind, name: str, request: Callable[[], None], *, key: str
+        self, kind: ResourceKind, name: str, request: Callable[[], None], *, key: str, also: str = ""
     ) -> Generator[Event, None, None]:
-        """Repeat `request`, which names this resource, until AWS finds it. NotFound at once if it was never created."""
+        """Repeat `request`, which names this resource (and `also` another one of its kind), until AWS finds it.
+        NotFound at once if it was never created.
+        """
 
         def is_late(error: LmiError) -> bool:
-            named = isinstance(error, NotFound) and error.arn.endswith(f":{kind}/{name.lower()}")
-            return named and (name in self.created or self._exists(kind, name))
+            arn = error.arn if isinstance(error, NotFound) else ""
+            lost = next((one for one in (name, also) if one and arn.endswith(f":{kind}/{one.lower()}")), "")
+            return bool(lost) and (lost in self.created or self._exists(kind, lost))
 
         yield from self._again(request, is_late, f"the {_KINDS[kind]} {name}", key)
 

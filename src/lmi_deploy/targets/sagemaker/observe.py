@@ -167,20 +167,6 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
     )
 
 
-def deployed_instance(observed: CloudObserved) -> str:
-    """The deployment's instance type: by the current config, else by the record: of that config's generation, else of
-    the last one. Empty if it is unknown.
-    """
-    if observed.config is not None and observed.config.settings.instance:
-        return observed.config.settings.instance
-    record, endpoint = observed.record, observed.endpoint
-    if record is None:
-        return ""
-    known, serving = record.known, endpoint.config if endpoint else ""
-    found = next((g for g in reversed(known) if g.server == serving), known[-1] if known else None)
-    return found.instance if found else ""
-
-
 def confirm(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
     """The actual state. The tag search lags: each resource is looked up directly."""
     resources, foreign, tags = _owned_resources(

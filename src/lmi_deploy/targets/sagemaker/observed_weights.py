@@ -129,3 +129,12 @@ def require_readable(weights: InPlaceWeights, cloud: Cloud) -> None:
         raise
     if not exists:
         raise NotFound(f"s3://{prefix.bucket}: no such bucket", hint="check model_id (`aws s3 ls`)")
+
+
+def with_candidate(inventory: CloudInventory, spec: Spec, second: CloudInventory) -> CloudInventory:
+    """And of the candidate; weights that both versions have are moved once, for the first."""
+    assert spec.candidate is not None
+    own = {weights_of(spec), *(each.weights_name for each in spec.weights.additional)}
+    stored = second.weights or weights_of(spec.candidate.spec) in own
+    missing = second.missing_additional - own
+    return replace(inventory, candidate=replace(second, weights=stored, missing_additional=missing))

@@ -86,7 +86,7 @@ def recorded_names(record: Record | None) -> Names:
         for generation in record.known
         if generation.serving.cloud.component is None
     }
-    models: Names = {("model", g.serving.cloud.model) for g in record.known if g.serving.cloud.model}
+    models: Names = {("model", name) for g in record.known for name in g.serving.models}
     return configs | models | unfinished_names(record)
 
 
@@ -104,7 +104,7 @@ def unfinished_names(record: Record | None) -> Names:
 
 
 def _recorded_models(config: str, record: Record | None) -> Iterator[str]:
-    """The model that one of our configs names, if the config itself is deleted."""
+    """The models that one of our configs names, if the config itself is deleted."""
     for generation in record.generations if record else ():
-        if generation.server == config and generation.serving.cloud.model:
-            yield generation.serving.cloud.model
+        if generation.server == config:
+            yield from generation.serving.models

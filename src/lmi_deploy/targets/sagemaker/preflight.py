@@ -67,17 +67,14 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
     spec = replace(spec, place=replace(spec.cloud, regions=()))
     place, cloud = spec.cloud, open_cloud()
     iam = f"`lmi iam {recipe}` prints what"
-    required, makes_bucket = policies(spec), plan.has_action(MakeBucket)
+    required, made = policies(spec), plan.has_action(MakeBucket)
     topic: _Check = ("the topic of the alarms", lambda: topic_findings(plan, place, cloud))
     checks: tuple[_Check, ...] = (
         ("the role", lambda: role_findings(place.role, required.execution, cloud, iam)),
         ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, iam)),
         ("the role of the schedule", lambda: _scheduler_role(plan, place, required, cloud, iam)),
-        (
-            "your own permissions",
-            lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=makes_bucket),
-        ),
-        ("the quota", lambda: _quota(place, cloud) if _takes_instances(plan, place) else ()),
+        ("your own permissions", lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=made)),
+        ("the quota", lambda: _quota(spec, cloud) if _takes_instances(plan, place) else ()),
         ("the secret", lambda: secret_findings(place.token_secret, place.region, cloud)),
         topic,
     )
@@ -233,9 +230,15 @@ def _takes_instances(plan: Plan, place: SageMakerPlace) -> bool:
     )
 
 
-def _quota(place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:
+def _quota(spec: Spec, cloud: Cloud) -> Iterator[PreflightFinding]:
+    place, second = spec.cloud, spec.candidate and spec.candidate.spec
+    types = [one.instance for one in place.placements]  # one, if the recipe has a candidate
     most = place.scaling.highest if place.scaling else place.count
-    return quota_findings([p.instance for p in place.placements], most, place.region, cloud)
+    if second and second.cloud.placements[0].instance == types[0]:
+        most += second.cloud.count
+    elif second:
+        yield from _quota(second, cloud)
+    yield from quota_findings(types, most, place.region, cloud)
 
 
 def quota_findings(

@@ -7,7 +7,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.prices import Prices, Use
-from lmi_deploy.targets.sagemaker.observe import deployed_instance
+from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instance, deployed_instance
 
 _FREE = frozenset({"Failed", "Deleting"})
 
@@ -42,7 +42,18 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
     # One that serves may have scaled to zero; one that is created does not show its instances yet.
     least = 0 if endpoint.status == "InService" else 1
     count = max(endpoint.count, endpoint.desired_count, least)
-    return _in_words(count, instance, prices, use="hosting")
+    main = _in_words(count, instance, prices, use="hosting")
+    candidate = _candidate_hourly(observed, prices)
+    return f"{main}, and its candidate {candidate}" if main and candidate else main
+
+
+def _candidate_hourly(observed: CloudObserved, prices: Prices) -> str:
+    endpoint, instance = observed.endpoint, candidate_instance(observed)
+    candidate = endpoint.candidate if endpoint else None
+    if candidate is None or not instance:
+        return ""
+    count = max(candidate.count, candidate.desired_count, 1)
+    return _in_words(count, instance, prices, use="hosting") or f"an unknown price ({count} x {instance})"
 
 
 def _job_hourly(job: ObservedJob, prices: Prices) -> str:

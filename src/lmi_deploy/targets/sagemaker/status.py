@@ -18,6 +18,7 @@ from lmi_deploy.targets.sagemaker.plan.alarm_actions import alarm_drift_words
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.instance_count import count_words
 from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaling_drift_words
+from lmi_deploy.targets.sagemaker.plan.traffic import traffic_words
 
 
 def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
@@ -71,7 +72,12 @@ def _drift_words(observed: CloudObserved) -> str:
             f"it serves, but its weights in place changed since they were deployed: {observed.weights_changed_reason}; "
             "a new instance loads the changed objects; `lmi up` deploys them, or restore the verified version"
         )
-    return count_words(observed) or scaling_drift_words(observed) or alarm_drift_words(observed)
+    return (
+        count_words(observed)
+        or traffic_words(observed)
+        or scaling_drift_words(observed)
+        or alarm_drift_words(observed)
+    )
 
 
 def other_location_text(observed: CloudObserved) -> str:
@@ -166,7 +172,9 @@ def fingerprint(observed: CloudObserved) -> list[object]:
     current = observed.record.current if observed.record else None
     config = target_endpoint_config(observed.endpoint) if observed.endpoint else ""
     by_hand = [observed.count_by_hand] * bool(observed.count_by_hand)
-    scaled = list(filter(None, (scaling_drift_words(observed), alarm_drift_words(observed))))
+    scaled = list(
+        filter(None, (traffic_words(observed), scaling_drift_words(observed), alarm_drift_words(observed)))
+    )
     return [current.server if current else "", config, observed.missing, *by_hand, *scaled]
 
 

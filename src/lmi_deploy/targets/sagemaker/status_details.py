@@ -9,9 +9,10 @@ from typing import Final
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
+from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE
 from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import LmiError
-from lmi_deploy.ports.metrics import Metrics
+from lmi_deploy.ports.cloud import Cloud
 
 _SPAN: Final = timedelta(hours=1)
 
@@ -30,12 +31,17 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
     )
 
 
-def recent_metrics(observed: CloudObserved, metrics: Callable[[], Metrics]) -> RecentMetrics | None:
-    """None without an endpoint, or while its first instances start."""
+def recent_metrics(
+    observed: CloudObserved, opened: Callable[[DeploymentRef], Cloud], *, candidate: bool
+) -> RecentMetrics | None:
+    """None without an endpoint, or while its first instances start. `candidate`: of its second variant."""
     endpoint = observed.endpoint
     if endpoint is None or endpoint.status == "Creating" or endpoint.shared or observed.sharing is not None:
         return None
+    if candidate and endpoint.candidate is None:
+        return None
     try:
-        return metrics().recent(observed.ref.name, _SPAN, endpoint.variant)
+        metrics = opened(observed.ref).metrics
+        return metrics.recent(observed.ref.name, _SPAN, CANDIDATE if candidate else endpoint.variant)
     except LmiError as error:  # the state is known without it
         return RecentMetrics(unavailable=error.message)

@@ -18,7 +18,6 @@ from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
-from lmi_deploy.domain.sagemaker.actions import ProbeEndpoint
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
 from lmi_deploy.domain.status_details import StatusDetails
@@ -40,6 +39,7 @@ from lmi_deploy.targets.sagemaker import (
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
+from lmi_deploy.targets.sagemaker.deployed_instance import deployed_instance
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.observed_components import shared_endpoint
@@ -47,7 +47,7 @@ from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerformers
 from lmi_deploy.targets.sagemaker.plan import deploy, instance_count
 from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
-from lmi_deploy.targets.sagemaker.plan.storage_actions import moved_by_job
+from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
 from lmi_deploy.targets.sagemaker.plan.teardown import kept, require_unshared, teardown, weights_named
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
@@ -99,8 +99,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     require_affordable = staticmethod(costs.require_affordable)
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
-        queued, shared = bool(spec.cloud.asynchronous), spec.ref.shared
-        return ProbeEndpoint(endpoint=spec.name, probe=spec.probe, asynchronous=queued, shared=shared)
+        return deploy.probe_endpoint(spec)
 
     def hourly_cost(self, observed: CloudObserved) -> str:
         return running_costs.hourly(observed, self.cloud(observed.ref.region).prices)
@@ -111,8 +110,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def require_affordable_generation(
         self, generation: Generation, ref: DeploymentRef, most: float | None
     ) -> str:
-        price = self.cloud(ref.region).prices.hourly(generation.instance) if generation.instance else None
-        return costs.require_affordable_generation(generation, price, most)
+        return costs.require_affordable_generation(generation, self.cloud(ref.region).prices.hourly, most)
 
     def gather(self, recipe: Recipe, facts: Facts) -> Facts:
         opened = self.cloud(recipe.endpoint.region or "")
@@ -134,7 +132,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         region, bucket = recipe.endpoint.region or "", recipe.endpoint.bucket or ""
         ref = DeploymentRef(name=recipe.name, target="sagemaker", region=region, bucket=bucket)
         try:
-            return sagemaker_observe.deployed_instance(self.observe(ref))
+            return deployed_instance(self.observe(ref))
         except AccessError:
             return ""  # a plan reports it when it observes; policies and files need no such permission
 
@@ -144,8 +142,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def details(self, observed: CloudObserved) -> StatusDetails:
         return status_details.details(observed, self.address)
 
-    def recent_metrics(self, observed: CloudObserved) -> RecentMetrics | None:
-        return status_details.recent_metrics(observed, lambda: self._opened(observed.ref).metrics)
+    def recent_metrics(self, observed: CloudObserved, *, candidate: bool = False) -> RecentMetrics | None:
+        return status_details.recent_metrics(observed, self._opened, candidate=candidate)
 
     def list_all(self, region: str) -> ListedDeployments:
         return self._orphans(region).all()
@@ -245,13 +243,14 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         inventory = observed_weights.inventory(spec, self.depot(cloud, spec.cloud.bucket), self._bucket_in)
         if spec.cloud.component is not None:
             inventory = replace(inventory, shared=shared_endpoint(spec.cloud.component.endpoint, cloud))
+        if spec.candidate is not None:
+            second = self.inventory(spec.candidate.spec, hubs)
+            inventory = observed_weights.with_candidate(inventory, spec, second)
         return observed_weights.with_image(inventory, spec, self.cloud, self.builder)
 
     def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:
         prices = self.cloud(spec.cloud.region).prices
-        requested = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
-        known = {instance: price for instance, price in requested.items() if price}
-        job = spec.cloud.job if moved_by_job(spec, inventory) else None
+        known, job = costs.known_prices(spec, prices.hourly), transfer_job_place(spec, inventory)
         job_price = prices.hourly(job.instance, "processing") if job else None
         return replace(inventory, prices=known, job_price=job_price, priced=True)
 

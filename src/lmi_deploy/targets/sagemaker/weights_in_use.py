@@ -64,7 +64,7 @@ def _models(resources: Sequence[Resource], hosting: Hosting) -> Iterator[ModelSe
         endpoint = hosting.endpoint(resource.name) if resource.kind == "endpoint" else None
         for config in {endpoint.config, endpoint.pending} - {""} if endpoint else ():
             observed = hosting.endpoint_config(config)
-            names |= {observed.settings.model} - {""} if observed else set()
+            names |= {*observed.models} if observed else set()
     for name in sorted(names):
         if (model := hosting.model(name)) is not None:
             yield model.settings

@@ -8,6 +8,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.sagemaker.exported_stack import StackFormat, claim_key, exported_id
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.targets.sagemaker.export.cloudformation import cloudformation
 from lmi_deploy.targets.sagemaker.export.header import required_objects
 from lmi_deploy.targets.sagemaker.export.stack import stack_of
@@ -25,6 +26,12 @@ class SageMakerExporter:
     def export(
         self, spec: Spec, artifact: Artifact, stack_format: StackFormat, *, with_environment: bool
     ) -> StackText:
+        if spec.candidate is not None:
+            raise UsageRefused(
+                "endpoint.candidate: not yet in an exported stack: its share of the requests is set after the probe, "
+                "by requests that a stack does not make",
+                hint="remove it from the recipe, for example by an overlay, or use `lmi up`",
+            )
         stack = stack_of(spec, artifact, with_environment=with_environment)
         match stack_format:
             case "cloudformation":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ParamSpec
 
@@ -11,7 +11,6 @@ from lmi_deploy.domain import local_actions
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
@@ -23,23 +22,26 @@ from lmi_deploy.domain.sagemaker.alarm_actions import RemoveAlarms, SetAlarms
 from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_marker, dashboard_name
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
-from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
+from lmi_deploy.domain.sagemaker.scaling_actions import (
+    RemoveScaling,
+    SetInstanceCount,
+    SetScaling,
+    SetTraffic,
+)
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS, tags_of
 from lmi_deploy.domain.sagemaker.transfer_job import compile_job_of
-from lmi_deploy.engines.inference_codec import Codec, codec_of
-from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests, delete_requests
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.job_watch import JobWatch
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
 from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers
+from lmi_deploy.targets.sagemaker.perform.endpoint_probe import EndpointProbe
 from lmi_deploy.targets.sagemaker.perform.image_publishing import (
     ImagePublisher,
     delete_image,
@@ -48,6 +50,8 @@ from lmi_deploy.targets.sagemaker.perform.image_publishing import (
 from lmi_deploy.targets.sagemaker.perform.instance_count import set_instance_count
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
 from lmi_deploy.targets.sagemaker.perform.shared_endpoint import SharedEndpointCreator
+from lmi_deploy.targets.sagemaker.perform.traffic import set_traffic
+from lmi_deploy.targets.sagemaker.perform.versions import Versions
 from lmi_deploy.targets.sagemaker.transfer_job.perform import (
     JobFiles,
     TransferJobs,
@@ -79,6 +83,7 @@ class SageMakerPerformers:
         self, spec: Spec, artifact: Artifact, hubs: Hubs, files: Callable[[Path], Source], job_files: JobFiles
     ) -> Perform:
         propagation = Propagation(cloud=self.cloud, clock=self.clock)
+        versions = Versions(spec=spec, artifact=artifact)
         creating = ResourceCreator(spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation)
         sharing = SharedEndpointCreator(
             spec=spec, cloud=self.cloud, clock=self.clock, propagation=propagation, services=self.services
@@ -92,22 +97,21 @@ class SageMakerPerformers:
             bucket_in=self.bucket_in,
         )
         publisher = ImagePublisher(spec=spec, registry=self.cloud.images, builder=self.builder)
-        codec = Codec(ENGINES[spec.engine.name], spec.engine.handler, spec.model.task)
         return {
             **self.teardown(),
             cloud_plan.MakeBucket: lambda action: make_bucket(self.cloud, action),
-            cloud_plan.PushWeights: storing.push,
-            RunTransferJob: lambda action: self._job(spec, action, job_files),
-            local_actions.PutArtifact: storing.put,
+            cloud_plan.PushWeights: lambda a: replace(storing, spec=versions.of_weights(a.weights)).push(a),
+            RunTransferJob: lambda a: self._job(versions.of_job(a.job), a, job_files),
+            local_actions.PutArtifact: lambda a: storing.of(*versions.of_artifact(a.artifact)).put(a),
             local_actions.BuildImage: publisher.build,
             image_plan.MakeRepository: publisher.create,
             image_plan.PushImage: publisher.push,
-            cloud_plan.CreateModel: creating.model,
+            cloud_plan.CreateModel: lambda a: replace(creating, spec=versions.of_model(a.model)).model(a),
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
             cloud_plan.CreateEndpoint: creating.endpoint,
             component_plan.CreateSharedEndpoint: sharing.endpoint,
             component_plan.CreateInferenceComponent: sharing.component,
-            cloud_plan.ProbeEndpoint: lambda action: self._probe(action, codec),
+            cloud_plan.ProbeEndpoint: lambda action: self._probe.run(action, *versions.codecs),
             SetAlarms: creating.alarms,
         }
 
@@ -124,8 +128,9 @@ class SageMakerPerformers:
                 action, Propagation(cloud=cloud, clock=clock)
             ),
             cloud_plan.AwaitService: self._await,
-            cloud_plan.ProbeEndpoint: lambda action: self._probe(action, self._codec()),
+            cloud_plan.ProbeEndpoint: self._probe.run,
             SetInstanceCount: lambda action: set_instance_count(action, cloud=cloud, clock=clock),
+            SetTraffic: lambda action: set_traffic(action, cloud=cloud, clock=clock),
             SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
             RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
             RemoveAlarms: lambda a: _call(cloud.alarms.remove, a.endpoint),
@@ -187,25 +192,15 @@ class SageMakerPerformers:
         clear_job(self.services().store, compile_job_of(action.job))
         return "ended"
 
-    def _probe(self, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
-        name = self.ref.name
-
-        def send(request: HttpRequest) -> Iterator[ResponseHead | bytes]:
-            if action.asynchronous:
-                return self.requests().exchange(request)
-            component = name if action.shared else ""
-            endpoint = action.shared or name
-            return self.cloud.hosting.invoke(endpoint, request, timeout=TIMEOUT, component=component)
-
-        return (yield from probe(action.probe, codec, send, name=name, clock=self.clock))
-
-    def _codec(self) -> Codec:
-        """By the record: of the pending generation, else of the current one."""
-        record = self.services().records.read(self.ref.name)
-        generation = (record.coming or record.current) if record else None
-        if generation is None:
-            raise NotFound(f"{self.ref.name}: no record of its probe", hint="`lmi up` writes one")
-        return codec_of(generation.serving)
+    @property
+    def _probe(self) -> EndpointProbe:
+        return EndpointProbe(
+            ref=self.ref,
+            cloud=self.cloud,
+            services=self.services,
+            clock=self.clock,
+            requests=self.requests,
+        )
 
     def _delete_async_requests(self, action: cloud_plan.DeleteAsyncRequests) -> Steps:
         yield from ()

@@ -41,6 +41,9 @@ class ArtifactStorage:
     bucket_in: Callable[[str], BucketServices | None]
     """The bucket of another region of the recipe."""
 
+    def of(self, spec: Spec, artifact: Artifact) -> ArtifactStorage:
+        return replace(self, spec=spec, artifact=artifact)
+
     def push(self, action: PushWeights) -> Steps:
         if action.origin:
             copied = yield from self._from_other_region(action)

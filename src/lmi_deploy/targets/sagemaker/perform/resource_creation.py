@@ -80,6 +80,7 @@ class ResourceCreator:
                 action.settings.model,
                 lambda: hosting.create_endpoint_config(name, action.settings, self._tags()),
                 key=action.key,
+                also=action.settings.candidate.model if action.settings.candidate else "",
             )
         except Conflict:
             found = yield from self._wait_until_visible(lambda: hosting.endpoint_config(name), action)

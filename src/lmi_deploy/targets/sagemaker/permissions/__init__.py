@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from lmi_deploy.domain.deployment_spec import Spec
@@ -82,17 +82,31 @@ def policies(spec: Spec, *, prefix: str = "", load_role: str = "") -> Policies:
     """For a spec of target sagemaker; with a prefix, for all similar deployments whose names start with it.
     `load_role`: the ARN of the role of `bench.via: job`; empty if the recipe has none.
     """
-    arns, job, compiling = Arns(spec, prefix), spec.cloud.job, spec.cloud.compile
+    arns, compiling = Arns(spec, prefix), spec.cloud.compile
+    versions = [(spec, arns)]
+    if spec.candidate is not None:
+        versions.append((spec.candidate.spec, Arns(spec.candidate.spec, prefix)))
+    jobs = [transfer_job(one, one.cloud.job, its) for one, its in versions if one.cloud.job is not None]
     return Policies(
-        deployer=Policy(grants=tuple(deployer(spec, arns, load_role=load_role))),
-        execution=Policy(grants=tuple(execution(spec, arns))),
-        job=None if job is None else Policy(grants=tuple(transfer_job(spec, job, arns))),
+        deployer=_merged(deployer(one, its, load_role=load_role) for one, its in versions),
+        execution=_merged(execution(one, its) for one, its in versions),
+        job=_merged(jobs) if jobs else None,
         load=_load(spec, arns) if load_role else None,
         trust=_trust(spec.cloud.account, SAGEMAKER),
         scheduler=Policy(grants=tuple(scheduler(arns))) if spec.cloud.scheduler_role else None,
         scheduler_trust=_trust(spec.cloud.account, SCHEDULER),
         compile=None if compiling is None else Policy(grants=tuple(compile_job(spec, compiling, arns))),
     )
+
+
+def _merged(versions: Iterable[Iterable[PolicyStatement]]) -> Policy:
+    """Of a version that serves and its candidate: one statement of each kind, with the resources of both."""
+    found: dict[object, PolicyStatement] = {}
+    for statement in (one for statements in versions for one in statements):
+        key = (statement.sid, statement.actions, statement.conditions)
+        resources = (*(found[key].resources if key in found else ()), *statement.resources)
+        found[key] = replace(statement, resources=tuple(dict.fromkeys(resources)))
+    return Policy(grants=tuple(found.values()))
 
 
 def _load(spec: Spec, arns: Arns) -> Policy:

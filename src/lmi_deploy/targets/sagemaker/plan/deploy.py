@@ -60,6 +60,11 @@ from lmi_deploy.targets.sagemaker.plan.scaling_drift import (
 from lmi_deploy.targets.sagemaker.plan.storage_actions import damage, storage_actions
 from lmi_deploy.targets.sagemaker.plan.summary import serving
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
+from lmi_deploy.targets.sagemaker.plan.traffic import (
+    traffic_action,
+    traffic_changes,
+    update_policy,
+)
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
 """States that no update can repair: such an endpoint is deleted and created again."""
@@ -91,6 +96,7 @@ def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tup
     changed = (*changes(current, desired), *in_place_changes(current, desired))
     changed = scaling_changes(changed, observed, spec.cloud.scaling)
     changed = alarm_changes(changed, observed, spec.cloud.alarms)
+    changed = traffic_changes(changed, observed)
     if observed.count_by_hand:
         changed = count_change(changed, observed.count_by_hand, spec.cloud.count)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
@@ -192,6 +198,7 @@ def _serve(
             yield from restore(desired, live, observed)
         yield from _scale(spec, observed, created=False)
         yield from _restore_count(spec, observed, endpoint)
+        yield from traffic_action(spec, observed, updated=False)
         yield from alarm_actions(spec, observed, created=False)
         yield from tagging(observed, tags_of(spec))
         return
@@ -205,6 +212,7 @@ def _serve(
         yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
         yield from _settle(spec, chosen.name)
         yield from _scale(spec, observed, created=True)
+        yield from traffic_action(spec, observed, updated=True)
         yield from alarm_actions(spec, observed, created=True)
         return
     yield from _update(spec, chosen, observed)
@@ -218,18 +226,30 @@ def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) 
         yield RemoveScaling(endpoint=spec.name)
     keep = bool(scaled and spec.cloud.scaling and not moved)
     yield from end_foreign_scaling(observed)
-    yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep, policy=spec.cloud.update)
-    yield from _settle(spec, chosen.name, update=spec.cloud.update)
+    policy = update_policy(spec, observed)
+    yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep, policy=policy)
+    yield from _settle(spec, chosen.name, update=policy)
     if not (moved and spec.cloud.scaling is None):
         yield from _scale(spec, observed, created=moved)
+    yield from traffic_action(spec, observed, updated=True)
     yield from alarm_actions(spec, observed, created=False)
     yield from tagging(observed, tags_of(spec))
 
 
 def _settle(spec: Spec, config: str, *, update: UpdatePolicy | None = None) -> Iterator[Action]:
     yield AwaitService(endpoint=spec.name, config=config, timeout=wait_timeout(spec, update))
-    yield ProbeEndpoint(
-        endpoint=spec.name, probe=spec.probe, asynchronous=spec.cloud.asynchronous is not None
+    yield probe_endpoint(spec)
+
+
+def probe_endpoint(spec: Spec) -> ProbeEndpoint:
+    second = spec.candidate
+    return ProbeEndpoint(
+        endpoint=spec.name,
+        probe=spec.probe,
+        asynchronous=spec.cloud.asynchronous is not None,
+        shared=spec.ref.shared,
+        candidate=second.spec.probe if second and not second.shadow else None,
+        shadow=second is not None and second.shadow,
     )
 
 

@@ -17,7 +17,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     DeleteModel,
 )
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint, ResourceKind
-from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
+from lmi_deploy.domain.sagemaker.s3_layout import stored_artifacts
 from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredState
 
 
@@ -29,17 +29,19 @@ def resource_names(observed: CloudObserved, kind: ResourceKind) -> set[str]:
 def create_settings(
     desired: DesiredState, chosen: DesiredEndpointConfig, observed: CloudObserved
 ) -> Iterator[Action]:
-    """The model and the config that an endpoint is created or updated with."""
-    if desired.model not in existing(observed, "model"):
-        yield CreateModel(model=desired.model, settings=desired.settings)
+    """The models and the config that an endpoint is created or updated with."""
+    for model in desired.models:
+        if model.name not in existing(observed, "model"):
+            yield CreateModel(model=model.name, settings=model.settings)
     if chosen.name not in existing(observed, "endpoint-config"):
         yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
 
 
 def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
     """Resources deleted under an endpoint that still serves: the next update or the next instance needs them."""
-    if ("model", desired.model) in observed.missing:
-        yield CreateModel(model=desired.model, settings=desired.settings)
+    for model in desired.models:
+        if ("model", model.name) in observed.missing:
+            yield CreateModel(model=model.name, settings=model.settings)
     if ("endpoint-config", live.name) in observed.missing:
         yield CreateEndpointConfig(config=live.name, settings=live.settings)
 
@@ -70,8 +72,8 @@ def clear(
     """
     kept = _kept_generations(desired, observed)
     configs = {config.name for config in desired.configs} | {generation.server for generation in kept}
-    models = {desired.model} | {generation.serving.cloud.model for generation in kept}
-    stored = {artifact_id(spec, artifact)} | {generation.artifact for generation in kept}
+    models = {model.name for model in desired.models} | {name for one in kept for name in one.serving.models}
+    stored = {*stored_artifacts(spec, artifact)} | {name for one in kept for name in one.artifacts}
     for name in sorted(existing(observed, "endpoint-config") - configs):
         yield DeleteEndpointConfig(config=name)
     for name in sorted(existing(observed, "model") - models):
@@ -81,8 +83,11 @@ def clear(
 
 
 def kept_images(desired: DesiredState, observed: CloudObserved) -> set[str]:
-    """The images of these generations."""
-    return {generation.serving.cloud.image for generation in _kept_generations(desired, observed)}
+    """The images of these generations, and of the desired one."""
+    kept = (
+        image for generation in _kept_generations(desired, observed) for image in generation.serving.images
+    )
+    return {*kept, *(model.settings.image for model in desired.models)}
 
 
 def _kept_generations(desired: DesiredState, observed: CloudObserved) -> tuple[Generation, ...]:

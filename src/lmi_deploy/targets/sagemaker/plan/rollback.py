@@ -10,11 +10,7 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation, Record
-from lmi_deploy.domain.sagemaker.actions import (
-    AwaitService,
-    ProbeEndpoint,
-    UpdateEndpoint,
-)
+from lmi_deploy.domain.sagemaker.actions import AwaitService, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.component_actions import AwaitInferenceComponent, UpdateInferenceComponent
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_SPEC, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
@@ -25,6 +21,7 @@ from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.resource_actions import existing
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
+from lmi_deploy.targets.sagemaker.plan.traffic import recorded_probe, recorded_traffic
 
 
 def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generation]:
@@ -68,7 +65,6 @@ def _endpoint_switch(
     observed: CloudObserved, previous: Generation, *, has_started: bool
 ) -> tuple[Action, ...]:
     name, current = observed.ref.name, observed.record.current if observed.record else None
-    probe, queued = previous.serving.probe, bool(previous.serving.cloud.async_output)
     was, becomes = current.serving.cloud.scaling if current else None, previous.serving.cloud.scaling
     # SageMaker changes no instance type under a scalable target.
     moved = current is not None and current.instance != previous.instance
@@ -84,8 +80,9 @@ def _endpoint_switch(
             config=previous.server,
             timeout=previous.serving.place.wait_timeout or 2 * PROVISION,
         ),
-        *((ProbeEndpoint(endpoint=name, probe=probe, asynchronous=queued),) if probe else ()),
+        *recorded_probe(previous, name),
         *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
+        *recorded_traffic(previous, name),
         *tagging(observed, _tags(previous)),
     )
 
@@ -93,14 +90,13 @@ def _endpoint_switch(
 def _component_switch(
     observed: CloudObserved, previous: Generation, *, has_started: bool
 ) -> tuple[Action, ...]:
-    name, settings, probe = observed.ref.name, previous.serving.cloud.component, previous.serving.probe
+    name, settings = observed.ref.name, previous.serving.cloud.component
     assert settings is not None
     timeout = previous.serving.place.wait_timeout or 2 * PROVISION
-    shared = settings.place.endpoint
     return (
         *(() if has_started else (UpdateInferenceComponent(component=name, settings=settings),)),
         AwaitInferenceComponent(component=name, config=previous.server, timeout=timeout),
-        *((ProbeEndpoint(endpoint=name, probe=probe, shared=shared),) if probe else ()),
+        *recorded_probe(previous, name, settings.place.endpoint),
         *tagging(observed, _tags(previous)),
     )
 
@@ -129,9 +125,10 @@ def lacks(generation: Generation, observed: CloudObserved) -> str:
     is_component = generation.serving.cloud.component is not None
     if not is_component and generation.server not in existing(observed, "endpoint-config"):
         return f"its endpoint config {generation.server} was deleted, or is not lmi's"
-    model = generation.serving.cloud.model
-    if model and model not in existing(observed, "model"):
-        return f"its model {model} was deleted, or is not lmi's"
+    known = existing(observed, "model")
+    for model in generation.serving.models:
+        if model not in known:
+            return f"its model {model} was deleted, or is not lmi's"
     return _replaced_objects(generation, observed.record)
 
 

@@ -16,6 +16,7 @@ from lmi_deploy.domain.sagemaker.job_actions import MovedModel, RunTransferJob, 
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
+from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotCompiled, NotFound
 
@@ -28,6 +29,10 @@ def storage_actions(
     yield from _weights_actions(spec, observed, inventory)
     stored = artifact_id(spec, artifact)
     yield from _put(stored, spec, artifact, observed, missing=stored not in observed.artifacts)
+    second = spec.candidate
+    if second is not None and (own := artifact_id(second.spec, second.artifact)) != stored:
+        missing = own not in observed.artifacts
+        yield from _put(own, second.spec, second.artifact, observed, missing=missing)
 
 
 def export_actions(
@@ -42,11 +47,15 @@ def export_actions(
 
 
 def _weights_actions(spec: Spec, observed: CloudObserved, inventory: CloudInventory) -> Iterator[Action]:
-    moved = moved_by_job(spec, inventory)
-    yield from _stop_jobs(transfer_job_name(spec) if moved else "", observed)
-    if moved:
-        yield _run_job(spec, moved)
-    yield from _push_from_here(spec, inventory, frozenset(model.weights for model in moved))
+    versions = [(spec, inventory)]
+    if spec.candidate is not None and inventory.candidate is not None:
+        versions.append((spec.candidate.spec, inventory.candidate))
+    moved = [(each, moved_by_job(each, stored), stored) for each, stored in versions]
+    yield from _stop_jobs([transfer_job_name(each) for each, models, _ in moved if models], observed)
+    for each, models, stored in moved:
+        if models:
+            yield _run_job(each, models)
+        yield from _push_from_here(each, stored, frozenset(model.weights for model in models))
 
 
 def _put(
@@ -75,6 +84,14 @@ def moved_by_job(spec: Spec, inventory: CloudInventory) -> tuple[MovedModel, ...
     main = () if inventory.weights else (_main_model(spec),)
     additional = (model for model in _hub_models(spec) if model.weights in inventory.missing_additional)
     return tuple(model for model in (*main, *additional) if model.weights not in inventory.copies)
+
+
+def transfer_job_place(spec: Spec, inventory: CloudInventory) -> JobPlace | None:
+    """The machines of the first transfer job that the plan starts; None if it starts none."""
+    if moved_by_job(spec, inventory):
+        return spec.cloud.job
+    second = spec.candidate.spec if spec.candidate else None
+    return transfer_job_place(second, inventory.candidate) if second and inventory.candidate else None
 
 
 def transfer_job_name(spec: Spec) -> str:
@@ -138,12 +155,13 @@ def _push(spec: Spec, model: MovedModel, copies: Mapping[str, str]) -> PushWeigh
     )
 
 
-def _stop_jobs(desired: str, observed: CloudObserved) -> Iterator[StopTransferJob]:
+def _stop_jobs(desired: Sequence[str], observed: CloudObserved) -> Iterator[StopTransferJob]:
     """Jobs that an earlier `up` started and for which no process waits any more: they cost until they end. For a load
     job an `lmi bench` may wait: it holds the lock, under which this plan is not carried out.
     """
     for job in observed.jobs:
-        if job.is_running and job.purpose == "transfer" and not (desired and is_attempt(job.name, desired)):
+        is_desired = any(is_attempt(job.name, name) for name in desired)
+        if job.is_running and job.purpose == "transfer" and not is_desired:
             yield StopTransferJob(job=job.name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import Artifact
@@ -14,14 +15,14 @@ from lmi_deploy.domain.sagemaker.actions import AwaitService, CreateEndpoint, Up
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, stored_weights_of
 from lmi_deploy.domain.sagemaker.tags import spec_digest
-from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
+from lmi_deploy.domain.serving_record import CandidateServing, SageMakerServing, ServingRecord
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.additional_models import additional_figures
 from lmi_deploy.planning.serving_changes import serving_record
-from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, cost_of, job_cost
+from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, candidate_figures, cost_of, cost_words, job_cost
 from lmi_deploy.targets.sagemaker.desired_state import DesiredState, desired_state, wait_timeout
 from lmi_deploy.targets.sagemaker.plan.image_actions import image_figures
-from lmi_deploy.targets.sagemaker.plan.storage_actions import moved_by_job
+from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
 
 
 def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None) -> ServingRecord:
@@ -48,7 +49,20 @@ def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None)
         component=wanted.component,
         alarms=cloud.alarms,
     )
-    return serving_record(spec, artifact, place, weights_name=stored_weights_of(spec), tags=cloud.tags)
+    found = serving_record(spec, artifact, place, weights_name=stored_weights_of(spec), tags=cloud.tags)
+    return replace(found, candidate=_candidate(spec))
+
+
+def _candidate(spec: Spec) -> CandidateServing | None:
+    second = spec.candidate
+    if second is None:
+        return None
+    return CandidateServing(
+        serving=serving(second.spec, second.artifact),
+        artifact=artifact_id(second.spec, second.artifact),
+        percent=second.percent,
+        shadow=second.shadow,
+    )
 
 
 def generation(
@@ -76,13 +90,13 @@ def _serving(plan: Plan, observed: CloudObserved) -> str:
     return next(chosen, note)
 
 
-def _costs(place: SageMakerPlace, placement: Placement, inventory: CloudInventory) -> Pairs:
+def _costs(spec: Spec, placement: Placement, inventory: CloudInventory) -> Pairs:
     """Of the instance type of this plan, and of each other one that the recipe allows."""
     if not inventory.priced:
         return ()
-    cost = cost_of(place, placement, inventory.prices)
+    place = spec.cloud
     others = [each for each in place.placements if each != placement]
-    lines = (("cost", cost.words if cost else UNKNOWN_PRICE),)
+    lines = (("cost", cost_words(spec, placement, inventory.prices)),)
     if not others:
         return lines
     costs = ((each.instance, cost_of(place, each, inventory.prices)) for each in others)
@@ -96,9 +110,10 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
     placement = inventory.choose(place.placements)
     count = f"{place.scaling.lowest} to {place.scaling.highest}" if place.scaling else str(place.count)
     figures = (
-        *(_costs(place, placement, inventory) if _adds_cost(place, inventory) else _NO_COST),
+        *(_costs(spec, placement, inventory) if _adds_cost(place, inventory) else _NO_COST),
         *_job_cost(spec, inventory),
         ("instance", f"{count} x {placement.instance}"),
+        *candidate_figures(spec),
         *_shared(place, inventory),
         ("weights", str(spec.weights.size)),
         *additional_figures(spec.weights),
@@ -146,6 +161,12 @@ def _adds_cost(place: SageMakerPlace, inventory: CloudInventory) -> bool:
 
 def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
     """Bytes: all of the weights, or those files of complete ones that were lost since; and additional models."""
+    second = spec.candidate.spec if spec.candidate else None
+    also = _bytes_to_move(second, inventory.candidate) if second and inventory.candidate else 0
+    return also + _bytes_of_version(spec, inventory)
+
+
+def _bytes_of_version(spec: Spec, inventory: CloudInventory) -> int:
     absent = {each.weights_name: each.size for each in spec.weights.additional}
     additional = sum(size for name, size in absent.items() if name in inventory.missing_additional)
     if inventory.weights:
@@ -156,9 +177,9 @@ def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
 
 def _job_cost(spec: Spec, inventory: CloudInventory) -> Pairs:
     """Of the transfer job, unless the bucket has everything that it would move."""
-    place = spec.cloud
-    if place.job is None or not moved_by_job(spec, inventory):
+    job = transfer_job_place(spec, inventory)
+    if job is None:
         return ()
-    cost = job_cost(place, inventory)
-    unknown = f"{place.job.count} x {place.job.instance}, {UNKNOWN_PRICE}"
+    cost = job_cost(job, inventory)
+    unknown = f"{job.count} x {job.instance}, {UNKNOWN_PRICE}"
     return (("transfer job", f"{cost.words if cost else unknown}, while it runs"),)

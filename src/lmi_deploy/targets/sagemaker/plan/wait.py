@@ -10,11 +10,13 @@ from lmi_deploy.domain.dataclass_json import load
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Generation, Record
-from lmi_deploy.domain.sagemaker.actions import AwaitService, CloudAction, ProbeEndpoint
+from lmi_deploy.domain.sagemaker.actions import AwaitService, CloudAction
 from lmi_deploy.domain.sagemaker.component_actions import AwaitInferenceComponent
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
+from lmi_deploy.domain.sagemaker.scaling_actions import SetTraffic
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
+from lmi_deploy.targets.sagemaker.plan.traffic import recorded_probe, recorded_traffic
 from lmi_deploy.targets.sagemaker.status import update_submitted
 
 _CONFIGURING: Final[dict[str, type[CloudAction]]] = {
@@ -31,11 +33,12 @@ def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Ge
     config = pending.server if pending else pending_endpoint_config(endpoint)
     wait_timeout = timeout or (pending.serving.place.wait_timeout if pending else 0) or 2 * PROVISION
     actions: list[Action] = [_await(endpoint, config, wait_timeout)]
-    probe = pending.serving.probe if pending else None
-    if pending and probe:
-        queued = bool(pending.serving.cloud.async_output)
-        actions.append(ProbeEndpoint(endpoint=name, probe=probe, asynchronous=queued, shared=endpoint.shared))
-    actions += _interrupted_actions(record)
+    if pending:
+        actions += recorded_probe(pending, name, endpoint.shared)
+    actions += (left := tuple(_interrupted_actions(record)))
+    if pending and not any(isinstance(action, SetTraffic) for action in left):
+        # Without it the candidate would be in service, and get no request.
+        actions += recorded_traffic(pending, name)
     return Plan(deployment=name, actions=tuple(actions)), pending
 
 

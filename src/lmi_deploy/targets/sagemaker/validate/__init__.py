@@ -14,6 +14,7 @@ from lmi_deploy.recipe.checks.issue import Issue
 from lmi_deploy.targets.sagemaker.validate import (
     alarms,
     autoscaling,
+    candidate,
     components,
     compute_capability,
     counts,
@@ -40,6 +41,7 @@ _RULES = (
     *transfer_job.RULES,
     *update_policy.RULES,
     *components.RULES,
+    *candidate.RULES,
     *compute_capability.RULES,
 )
 

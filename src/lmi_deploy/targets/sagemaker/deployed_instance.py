@@ -1,0 +1,31 @@
+"""The instance types that a deployment runs on, by what was observed."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.record import Generation
+
+
+def deployed_instance(observed: CloudObserved) -> str:
+    """The deployment's instance type: by the current config, else by the record: of that config's generation, else of
+    the last one. Empty if it is unknown.
+    """
+    if observed.config is not None and observed.config.settings.instance:
+        return observed.config.settings.instance
+    found = _generation(observed)
+    return found.instance if found else ""
+
+
+def candidate_instance(observed: CloudObserved) -> str:
+    """The same of its candidate."""
+    if observed.config is not None and observed.config.settings.candidate is not None:
+        return observed.config.settings.candidate.instance
+    found = _generation(observed)
+    candidate = found.serving.candidate if found else None
+    return candidate.instance if candidate else ""
+
+
+def _generation(observed: CloudObserved) -> Generation | None:
+    record, endpoint = observed.record, observed.endpoint
+    known, serving = record.known if record else (), endpoint.config if endpoint else ""
+    return next((g for g in reversed(known) if g.server == serving), known[-1] if known else None)
