@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -269,24 +271,50 @@ def test_failed_component_update_keeps_the_old_one(aws: Emulated) -> None:
     assert settled(aws, "kept-1")["Specification"]["ModelName"] == "kept-n"
 
 
+def archive(aws: Emulated, name: str, files: dict[str, str]) -> str:
+    """The address of a tar.gz."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for path, content in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content.encode()))
+    return aws.upload("adapters", {f"{name}.tar.gz": packed.getvalue()}) + f"{name}.tar.gz"
+
+
+def adapter_of(base: str, uri: str) -> dict[str, Any]:
+    return {"BaseInferenceComponentName": base, "Container": {"ArtifactUrl": uri}}
+
+
+def create_adapter(aws: Emulated, name: str, endpoint: str, spec: dict[str, Any]) -> dict[str, Any]:
+    aws.client("sagemaker").create_inference_component(
+        InferenceComponentName=name, EndpointName=endpoint, Specification=spec
+    )
+    return settled(aws, name)
+
+
 def test_adapter_components_are_served_by_their_base(aws: Emulated) -> None:
     endpoint = shared(aws, "lora")
     create(aws, "lora-base", endpoint, with_model(aws, "lora-m"))
     settled(aws, "lora-base")
-    aws.client("sagemaker").create_inference_component(
-        InferenceComponentName="lora-1",
-        EndpointName=endpoint,
-        Specification={
-            "BaseInferenceComponentName": "lora-base",
-            "Container": {"ArtifactUrl": "s3://b/adapter/"},
-        },
-    )
-    assert settled(aws, "lora-1")["InferenceComponentStatus"] == "InService"
+    adapter = adapter_of("lora-base", archive(aws, "lora", {"adapter_config.json": "{}"}))
+    found = create_adapter(aws, "lora-1", endpoint, adapter)
+    assert (found["InferenceComponentStatus"], found["Specification"]) == ("InService", adapter)
     assert invoke(aws, endpoint, "lora-1", "x") == b'"x"'
     message = refused(aws, "DeleteInferenceComponent", InferenceComponentName="lora-base")
     assert "is a base inference component for one or more associated" in message
-    assert_deleted(aws, "lora-1")
-    assert_deleted(aws, "lora-base")
+    lost = create_adapter(aws, "lora-2", endpoint, adapter_of("lora-base", "s3://emulated/none.tar.gz"))
+    assert lost["InferenceComponentStatus"] == "Failed"
+    assert "there is an object located at the URL" in lost["FailureReason"]
+    for what, wrong in (
+        ("is an adapter and cannot be a base", {**adapter, "BaseInferenceComponentName": "lora-1"}),
+        ("ComputeResourceRequirements must not be", {**adapter, "ComputeResourceRequirements": NEEDS}),
+        ("ArtifactUrl is required", {"BaseInferenceComponentName": "lora-base"}),
+    ):
+        given = {"InferenceComponentName": "lora-3", "EndpointName": endpoint, "Specification": wrong}
+        assert what in refused(aws, "CreateInferenceComponent", **given)
+    for name in ("lora-1", "lora-2", "lora-base"):
+        assert_deleted(aws, name)
 
 
 WRONG: dict[str, dict[str, Any]] = {

@@ -43,6 +43,18 @@ SHARED = (
     RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.12xlarge\ntensor_parallel_degree: 1")
     + "endpoint: {share: team}\n"
 )
+WITH_ADAPTERS = """\
+name: tiny
+model_id: org/base
+engine: vllm
+instance_type: ml.g5.12xlarge
+tensor_parallel_degree: 1
+adapters: {french: org/french, english: org/english}
+endpoint: {share: team}
+"""
+OTHER_ADAPTERS = WITH_ADAPTERS.replace(
+    "french: org/french, english: org/english", "french: org/english, danish: org/french"
+)
 SHARED_CHANGED = SHARED + "options: {dtype: fp32}\n"
 TRIED = RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.xlarge") + (
     "endpoint: {candidate: {set: {options.dtype: fp32}, traffic_percent: 10}}\n"
@@ -79,6 +91,7 @@ class CrashApp(CloudApp):
             "org/base": model_files(**SHAPE),
             "org/draft": model_files(**SHAPE),
             "org/french": adapter_files(),
+            "org/english": adapter_files(rank=8),
         }
 
     def write_image(self, text: str = "") -> None:
@@ -131,7 +144,8 @@ class CrashApp(CloudApp):
                 for name, e in account.endpoints.items()
             },
             "components": {
-                name: (c.observed.status, c.observed.settings) for name, c in account.components.items()
+                name: (c.observed.status, c.observed.settings, c.observed.artifact)
+                for name, c in account.components.items()
             },
             "configs": sorted(account.configs),
             "models": sorted(account.models),
@@ -444,6 +458,7 @@ SCENARIOS: dict[str, Scenario] = {
     "changed recipe that fails its probe, on a shared endpoint": Scenario(
         SHARED_CHANGED, before=Ups((SHARED,), _fails_its_probe), code=1
     ),
+    "other adapters, on a shared endpoint": Scenario(OTHER_ADAPTERS, before=Ups((WITH_ADAPTERS,))),
     "more instances of a shared endpoint": Scenario(
         SHARED.replace("share: team", "share: team, count: 2, component: {copies: 5}"), before=Ups((SHARED,))
     ),

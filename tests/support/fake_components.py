@@ -7,9 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings, ObservedComponent
+from lmi_deploy.domain.sagemaker.component_settings import (
+    AdapterSettings,
+    ComponentPlace,
+    ComponentSettings,
+    ObservedComponent,
+)
 from lmi_deploy.domain.sagemaker.resource_settings import ListedEndpoint
-from lmi_deploy.errors import Conflict, NotFound
+from lmi_deploy.errors import CloudError, Conflict, NotFound
 from tests.support.fake_hosting import AccountState, Component
 
 
@@ -74,11 +79,51 @@ class FakeComponents:
         self._change(name, started, replace(before, reason=reason) if reason else _serving(started, settings))
         account.failures.lose("update_component")
 
+    def create_adapter(self, endpoint: str, base: str, adapter: AdapterSettings, tags: Pairs) -> None:
+        account, name = self.state, adapter.component
+        account.call("create_adapter")
+        if name in account.components:
+            raise Conflict(f"inference component {name}: it already exists", hint="check it")
+        if base not in account.components or endpoint not in account.endpoints:
+            raise NotFound(f"inference component {base}: not found", hint="check it")
+        now = account.clock.now().isoformat()
+        place = ComponentPlace(endpoint=endpoint, copies=0, accelerators=0, memory_mb=0, cpus=0)
+        started = ObservedComponent(
+            name=name,
+            arn=account.arn("inference-component", name),
+            status="Creating",
+            settings=ComponentSettings(model="", place=place, model_download=0, startup=0),
+            base=base,
+            artifact=adapter.artifact,
+            created=now,
+            modified=now,
+        )
+        reason = account.failures.reasons.get(adapter.artifact, "")
+        self._change(
+            name, started, replace(started, status="Failed" if reason else "InService", reason=reason)
+        )
+        account.tagged("inference-component", name, tags)
+        account.failures.lose("create_adapter")
+
+    def update_adapter(self, base: str, adapter: AdapterSettings) -> None:
+        account, name = self.state, adapter.component
+        account.call("update_adapter")
+        before = self._settled(name)
+        if before.status != "InService":
+            raise Conflict(f"inference component {name}: it cannot be updated", hint="delete it")
+        started = replace(before, status="Updating", reason="", modified=account.clock.now().isoformat())
+        reason = account.failures.reasons.get(adapter.artifact, "")
+        ended = replace(before, reason=reason) if reason else replace(before, artifact=adapter.artifact)
+        self._change(name, started, ended)
+        account.failures.lose("update_adapter")
+
     def delete_component(self, name: str) -> None:
         account = self.state
         account.call("delete_component")
         if name in account.components and account.components[name].observed.status != "Deleting":
             observed = self._settled(name)
+            if any(each.observed.base == name for each in account.components.values()):
+                raise CloudError(f"inference component {name}: it has adapters", hint="delete them first")
             gone = account.clock.monotonic() + 5.0
             account.components[name] = Component(replace(observed, status="Deleting"), gone, None)
         account.failures.lose("delete_component")
@@ -92,7 +137,7 @@ class FakeComponents:
         return observed
 
     def _change(self, name: str, started: ObservedComponent, ended: ObservedComponent) -> None:
-        clock, seconds = self.state.clock, self.state.startup
+        clock, seconds = self.state.clock, 10.0 if started.base else self.state.startup
         late = (clock.now() + timedelta(seconds=seconds)).isoformat()
         then = replace(ended, modified=late)
         self.state.components[name] = Component(started, clock.monotonic() + seconds, then)

@@ -13,7 +13,7 @@ from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import VARIANT_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent
+from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER, ObservedComponent
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpointConfig, ForeignModel, ForeignScaling
 from lmi_deploy.domain.sagemaker.resource_settings import (
     CANDIDATE,
@@ -54,6 +54,7 @@ WRITES = frozenset(
         *("set_instance_count", "set_traffic"),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
         *("create_component", "update_component", "delete_component"),
+        *("create_adapter", "update_adapter"),
         *("create_repository", "delete_image", "delete_repository"),
         *("delete_at", "remove_schedule", "write_dashboard", "remove_dashboard"),
         *("scale", "remove_scaling", "remove_foreign_scaling", "remove_logs", "start", "stop"),
@@ -442,8 +443,11 @@ class FakeHosting:
         self, name: str, request: HttpRequest, *, timeout: float, component: str = ""
     ) -> Iterator[ResponseHead | bytes]:
         self.state.call("invoke")
+        component = dict(request.headers).get(COMPONENT_HEADER, component)
         if component:
-            serving = self.state.components.get(component)
+            served = self.state.components.get(component)
+            base = served.observed.base if served and served.observed.status == "InService" else ""
+            serving = self.state.components.get(base) if base else served
             if serving is None or not serving.observed.copies:
                 raise NotFound(f"inference component {component}: it does not answer", hint="look at it")
         found = self.state.endpoints.get(name)

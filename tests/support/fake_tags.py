@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.sagemaker.resource_settings import Resource
+from lmi_deploy.domain.sagemaker.resource_settings import Resource, resource_kind
 from lmi_deploy.ports.clock import Clock
 
 
@@ -37,7 +37,8 @@ class FakeTags(dict[str, Pairs]):
             known = [tags for since, tags in past if since + lag <= self._clock.monotonic()]
             if known and known[-1]:
                 kind, _, name = arn.split(":", 5)[5].partition("/")
-                yield Resource(kind=kind, name=name, arn=arn, tags=known[-1])  # type: ignore[arg-type]
+                kind = resource_kind(kind, known[-1])  # type: ignore[arg-type]
+                yield Resource(kind=kind, name=name, arn=arn, tags=known[-1])
 
     def _note(self, arn: str, tags: Pairs) -> None:
         self._past.setdefault(arn, []).append((self._clock.monotonic(), tags))

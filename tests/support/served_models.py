@@ -23,7 +23,7 @@ VLLM_EMBEDDING = {**VLLM, "task": "text-embedding"}
 
 def served(*, adapter: str = "", **fields: Any) -> ServedModel:
     """By fields of its ServingRecord; without any a deployment of our template text-generation."""
-    codec = codec_of(serving(LOCAL, **fields))
+    codec = codec_of(serving(LOCAL, **fields), "chat")
     return ServedModel(identity=IDENTITY, api=openai_api(codec), codec=codec, adapter=adapter)
 
 

@@ -191,7 +191,6 @@ SMALL_MODULES_WITH_A_REASON = {
         (
             "planning/traceback_error.py",
             "targets/local/request_examples.py",
-            "targets/sagemaker/request_examples.py",
             "weights/uploader_selection.py",
         ),
         "decides, and its importer reads or writes",
@@ -238,6 +237,8 @@ SMALL_MODULES_WITH_A_REASON = {
         ),
         "a part of what its importer does, which is at the limit of a file",
     ),
+    "targets/sagemaker/observed_artifacts.py": "one kind of what is observed a file",
+    "targets/sagemaker/perform/schedules.py": "the actions of one kind of resource a file",
     "targets/sagemaker/alarms.py": "as autoscaling.py: a group of keys, and its importer resolves all of them",
     "targets/sagemaker/observed_schedule.py": "a part of what is observed, and its importer is at the limit of a file",
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",

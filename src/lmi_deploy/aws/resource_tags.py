@@ -7,9 +7,11 @@ from typing import Any, Final, get_args
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.domain.sagemaker.resource_fields import tag_pairs
-from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, ResourceKind
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, Resource, ResourceKind, resource_kind
 
-_KINDS: Final[tuple[ResourceKind, ...]] = get_args(ResourceKind)
+_KINDS: Final[tuple[ResourceKind, ...]] = tuple(
+    kind for kind in get_args(ResourceKind) if kind != "adapter-component"
+)
 _ALARM: Final = "alarm"
 
 _PAGE: Final = 100
@@ -52,4 +54,4 @@ def _resource(arn: str, tags: tuple[tuple[str, str], ...]) -> Resource | None:
     last = arn.split(":", 5)[5]
     named, _, name = last.partition(":" if last.startswith(f"{_ALARM}:") else "/")
     kind = next((kind for kind in _KINDS if kind == named), None)
-    return Resource(kind=kind, name=name, arn=arn, tags=tags) if kind else None
+    return Resource(kind=resource_kind(kind, tags), name=name, arn=arn, tags=tags) if kind else None

@@ -57,7 +57,7 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         billed = BilledInstances(instance=generation.instance, count=serving.place.count, price=price)
     return DeployedTarget(
         target=DeploymentTarget(
-            endpoint=target.inference_endpoint(served_ref(ref, serving)), codec=codec_of(serving)
+            endpoint=target.inference_endpoint(served_ref(ref, serving)), codec=codec_of(serving, ref.name)
         ),
         billed=billed,
         settings=settings,

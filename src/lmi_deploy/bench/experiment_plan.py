@@ -196,7 +196,9 @@ class ExperimentPlanner:
             chat=self.bench.chat,
             parameters=_parameters(self.bench),
         )
-        codec = codec_of(deployment.target.serving(deployment.spec, deployment.artifact))
+        codec = codec_of(
+            deployment.target.serving(deployment.spec, deployment.artifact), deployment.spec.name
+        )
         target = DeploymentTarget(endpoint=InferenceEndpoint(url="", stream_url=""), codec=codec)
         try:
             target.encode(requests[0], form)

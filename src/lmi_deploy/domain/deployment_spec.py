@@ -123,6 +123,11 @@ class WeightsSpec:
         return self.size + sum(each.size for each in self.additional)
 
     @property
+    def size_without_adapters(self) -> int:
+        """Bytes of the main model and of the draft model."""
+        return self.total_size - sum(each.size for each in self.adapters)
+
+    @property
     def adapters(self) -> tuple[AdditionalModel, ...]:
         return tuple(each for each in self.additional if each.role == "adapter")
 
@@ -185,6 +190,12 @@ class Spec:
         """Its place, if that is SageMaker: for the modules of target sagemaker."""
         assert isinstance(self.place, SageMakerPlace)
         return self.place
+
+    @property
+    def has_adapter_components(self) -> bool:
+        """Whether each adapter is an inference component: on a shared endpoint. Else the artifact has them."""
+        is_component = isinstance(self.place, SageMakerPlace) and self.place.component is not None
+        return is_component and bool(self.weights.adapters)
 
     @property
     def digest(self) -> str:

@@ -195,6 +195,8 @@ class CloudObserved:
     """Whether the bucket of record and lock exists."""
     component: ObservedComponent | None = None
     """What `endpoint` shows, if that is an inference component."""
+    adapters: tuple[ObservedComponent, ...] = ()
+    """Its LoRA adapters, if each is an inference component."""
     shared: SharedEndpoint | None = None
     """The endpoint that it shares. Read only for a teardown."""
     sharing: tuple[str, ...] | None = None
@@ -213,6 +215,7 @@ class CloudObserved:
             or self.artifacts
             or self.incomplete_artifacts
             or self.alarms
+            or self.adapters
         )
 
     @property

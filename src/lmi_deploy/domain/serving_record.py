@@ -181,6 +181,12 @@ class ServingRecord:
         return tuple(each.name for each in self.additional if each.role == "adapter")
 
     @property
+    def has_adapter_components(self) -> bool:
+        """SageMaker: whether each adapter is an inference component of its own."""
+        component = self.place.component if isinstance(self.place, SageMakerServing) else None
+        return component is not None and bool(component.adapters)
+
+    @property
     def shared(self) -> str:
         """SageMaker: the endpoint that it shares; empty for one of its own."""
         component = self.place.component if isinstance(self.place, SageMakerServing) else None

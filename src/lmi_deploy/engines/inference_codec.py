@@ -16,6 +16,8 @@ from lmi_deploy.domain.inference_http import (
     ResponseHead,
 )
 from lmi_deploy.domain.recipe_keys import Engine, Task
+from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER
+from lmi_deploy.domain.sagemaker.resource_names import adapter_component_name
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.engines.engine import Decoder, InferenceEngine
 from lmi_deploy.engines.registry import ENGINES
@@ -29,23 +31,34 @@ class Codec:
     engine: InferenceEngine
     handler: HandlerSpec
     task: Task | None
+    adapter_base: str = ""
+    """The deployment, if each of its adapters is an inference component; empty: its server knows them by name."""
+
+    def adapter_headers(self, adapter: str) -> tuple[tuple[str, str], ...]:
+        """How a request selects a LoRA adapter; empty: the model itself."""
+        if not adapter:
+            return ()
+        if self.adapter_base:
+            return ((COMPONENT_HEADER, adapter_component_name(self.adapter_base, adapter)),)
+        return ((ADAPTER_HEADER, adapter),)
 
     def encode(self, request: InferenceRequest) -> HttpRequest:
         """Raises UsageRefused for a request that the handler does not support."""
         encoded = self.engine.encode(request, self.handler, self.task)
-        adapter = ((ADAPTER_HEADER, request.adapter),) if request.adapter else ()
         variant = ((VARIANT_HEADER, request.variant),) if request.variant else ()
-        return replace(encoded, headers=(*encoded.headers, *adapter, *variant), stream=request.stream)
+        headers = (*encoded.headers, *self.adapter_headers(request.adapter), *variant)
+        return replace(encoded, headers=headers, stream=request.stream)
 
     def decoder(self, head: ResponseHead, request: InferenceRequest) -> Decoder:
         return self.engine.decoder(head, request, self.handler)
 
 
-def codec_of(serving: ServingRecord) -> Codec:
+def codec_of(serving: ServingRecord, deployment: str) -> Codec:
     """An engine that this lmi does not know is Unresolvable."""
-    return named_codec(
+    codec = named_codec(
         engine=serving.engine, handler=serving.handler, template=serving.template, task=serving.task
     )
+    return replace(codec, adapter_base=deployment) if serving.has_adapter_components else codec
 
 
 def named_codec(*, engine: str, handler: str, template: str, task: str) -> Codec:

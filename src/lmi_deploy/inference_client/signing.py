@@ -47,7 +47,8 @@ class EndpointSigner:
         if keys is None:
             return None
         self._refresh_in_time()
-        headers = [*headers, *self._headers]
+        named = {name.lower() for name, _ in headers}
+        headers = [*headers, *(each for each in self._headers if each[0].lower() not in named)]
         signed = {"Host": address.authority, **dict(headers)}
         now = datetime.now(UTC)
         added = self._signer.sign(keys, path=address.path, headers=signed, body=body, now=now)

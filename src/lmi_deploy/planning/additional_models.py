@@ -13,7 +13,7 @@ from lmi_deploy.domain.deployment_spec import AdditionalModel, WeightsSpec
 from lmi_deploy.domain.djl_serving import ADAPTERS_FOLDER
 from lmi_deploy.domain.gathered_facts import AdapterFacts, DraftFacts, Facts, FileEntry
 from lmi_deploy.domain.number_text import size_text
-from lmi_deploy.domain.recipe_keys import Pairs, Recipe
+from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES, Pairs, Recipe
 from lmi_deploy.domain.recipe_weights_keys import Files
 from lmi_deploy.domain.speculative_decoding import SPECULATIVE_CONFIG, speculation_settings
 from lmi_deploy.errors import Unresolvable
@@ -33,6 +33,12 @@ _RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 """The values of max_lora_rank that every vLLM accepts (vllm/config/lora.py)."""
 _MOST_IN_A_BATCH: Final = 4
 """DJLServing's default of max_loras (vllm_rb_properties.py)."""
+_SHARED_RANK: Final = 64
+"""The least max_lora_rank of a model on a shared endpoint. There each adapter is a component of its own, and the
+model's settings must not depend on which adapters it has: a later one would restart it. AWS's example of adapter
+components has this rank and 4 adapters in a batch (AWS Machine Learning Blog, "Easily deploy and manage hundreds of
+LoRA adapters with SageMaker efficient multi-adapter inference").
+"""
 
 
 class DraftSource(NamedTuple):
@@ -60,14 +66,18 @@ def with_draft_slot(options: Pairs) -> Pairs:
 
 def with_adapter_options(recipe: Recipe, facts: Facts) -> Recipe:
     """With the options that the server needs to load the recipe's adapters; those that the recipe sets stay."""
-    if not facts.adapters:
+    given = dict(recipe.options)
+    shared = recipe.endpoint.share is not None
+    prepared = shared and recipe.engine in ADAPTER_ENGINES and given.get("enable_lora") == "true"
+    if not facts.adapters and not prepared:
         return recipe
     own = [("enable_lora", "true")]
     if recipe.engine != "custom":
-        rank = max(_rank(adapter) for adapter in facts.adapters)
+        rank = max((_rank(adapter) for adapter in facts.adapters), default=0)
+        rank = max(rank, _SHARED_RANK) if shared else rank
+        count = _MOST_IN_A_BATCH if shared else min(len(facts.adapters), _MOST_IN_A_BATCH)
         own.append(("max_lora_rank", str(next((each for each in _RANKS if each >= rank), rank))))
-        own.append(("max_loras", str(min(len(facts.adapters), _MOST_IN_A_BATCH))))
-    given = dict(recipe.options)
+        own.append(("max_loras", str(count)))
     more = tuple((key, value) for key, value in own if key not in given)
     return replace(recipe, options=(*recipe.options, *more))
 

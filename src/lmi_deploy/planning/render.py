@@ -18,7 +18,7 @@ def render(spec: Spec) -> Artifact:
     """
     extra = tuple(ArtifactFile(path, content) for path, content in spec.inputs.extra)
     files = tuple(sorted((*ENGINES[spec.engine.name].artifact(spec), *extra), key=lambda file: file.path))
-    artifact = Artifact(files, copied_files(spec.weights))
+    artifact = Artifact(files, () if spec.has_adapter_components else copied_files(spec.weights))
     if clash := next(iter(_clashes(artifact.paths)), ()):
         raise Unresolvable(
             f"files.extra: the artifact cannot contain {' and '.join(dict.fromkeys(clash))}: they are one path",

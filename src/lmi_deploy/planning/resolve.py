@@ -121,7 +121,9 @@ def _engine(
     if recipe.engine == "neuron":
         named = (("workers", str(max(1, device_count(recipe) // degree))),)
     given = with_draft_slot(recipe.options) if weights.draft else recipe.options
-    options = (*_option_pairs(recipe, weights.total_size), *named, *given)
+    # On a shared endpoint a change of the adapters must not change the model.
+    size = weights.size_without_adapters if recipe.endpoint.share else weights.total_size
+    options = (*_option_pairs(recipe, size), *named, *given)
     inputs = EngineInputs(handler, options, task=model.task, tensor_parallel_degree=degree, version=version)
     lines = module.properties(inputs)
     return EngineSpec(

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings, ObservedComponent
+from lmi_deploy.domain.sagemaker.component_settings import (
+    AdapterSettings,
+    ComponentSettings,
+    ObservedComponent,
+)
 from lmi_deploy.domain.sagemaker.resource_settings import ListedEndpoint
 
 
@@ -24,5 +28,11 @@ class InferenceComponents(Protocol):
         while it is being changed.
         """
 
+    def create_adapter(self, endpoint: str, base: str, adapter: AdapterSettings, tags: Pairs) -> None:
+        """NotFound if the endpoint or the base does not exist."""
+
+    def update_adapter(self, base: str, adapter: AdapterSettings) -> None:
+        """SageMaker replaces the adapter in every copy of its base. Conflict while it is being changed."""
+
     def delete_component(self, name: str) -> None:
-        """Conflict while it is being created or updated."""
+        """Conflict while it is being created or updated; CloudError for a base that has adapters."""

@@ -24,7 +24,7 @@ class RequestSigning:
     service: str
     keys: KeySource
     headers: tuple[tuple[str, str], ...] = ()
-    """That each request has in addition, and that are signed."""
+    """That each request has in addition, unless it has its own, and that are signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,8 @@ class ServedModel:
     def headers(self) -> tuple[tuple[str, str], ...]:
         if not self.adapter:
             return _JSON_HEADERS
+        if self.codec.adapter_base:
+            return (*_JSON_HEADERS, *self.codec.adapter_headers(self.adapter))
         # SageMaker passes on its own headers alone; DJLServing reads these attributes as headers.
         attributes = (ATTRIBUTES_HEADER, f"{ADAPTER_HEADER}={self.adapter}")
         return (*_JSON_HEADERS, (ADAPTER_HEADER, self.adapter), attributes)

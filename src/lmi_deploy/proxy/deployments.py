@@ -218,7 +218,7 @@ class Deployments:
         if record.current is None:
             message = f"{ref.name} does not answer yet; `lmi status {ref.name}` shows its state"
             raise OpenAIError(503, message, code="model_not_ready", retry_after=5)
-        codec = codec_of(record.current.serving)
+        codec = codec_of(record.current.serving, ref.name)
         shared = record.current.serving.shared
         endpoint = target.inference_endpoint(replace(ref, shared=shared))
         if entry.signer is None and endpoint.signing is not None:

@@ -7,13 +7,7 @@ from dataclasses import replace
 
 from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.events import Answered, Event
-from lmi_deploy.domain.inference_http import (
-    ADAPTER_HEADER,
-    HttpRequest,
-    InferenceRequest,
-    ProbeSpec,
-    ResponseHead,
-)
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ProbeSpec, ResponseHead
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.errors import DeployFailed
@@ -44,8 +38,7 @@ def _send(
     probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock, adapter: str = ""
 ) -> Answered:
     started = clock.monotonic()
-    content_type = (("Content-Type", probe.content_type),)
-    headers = (*content_type, *(((ADAPTER_HEADER, adapter),) if adapter else ()))
+    headers = (("Content-Type", probe.content_type), *codec.adapter_headers(adapter))
     parts = list(send(HttpRequest(body=probe.body.encode(), headers=headers)))
     head = parts[0]
     assert isinstance(head, ResponseHead)

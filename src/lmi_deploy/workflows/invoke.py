@@ -60,7 +60,7 @@ def invoke(
     """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
     serving = _version(ref.name, require_serving(ref, deps), request.variant)
     _require_direct(ref.name, serving)
-    codec = codec_of(serving)
+    codec = codec_of(serving, ref.name)
     encoded = codec.encode(request)
     require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
@@ -96,7 +96,7 @@ def require_chat(ref: DeploymentRef, deps: Dependencies) -> None:
     second = InferenceRequest(prompt="How are you?", history=(Turn("Hello", "Hello"),))
     serving = require_serving(ref, deps)
     _require_direct(ref.name, serving)
-    codec_of(serving).encode(second)
+    codec_of(serving, ref.name).encode(second)
 
 
 def invoke_raw(
@@ -105,7 +105,7 @@ def invoke_raw(
     """The unchanged body; the head's status decides success, after the last byte."""
     serving = _version(ref.name, require_serving(ref, deps), request.variant)
     _require_direct(ref.name, serving)
-    encoded = codec_of(serving).encode(request)
+    encoded = codec_of(serving, ref.name).encode(request)
     require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
     response = deps.targets[ref.target].invoke(served_ref(ref, serving), encoded, timeout=timeout)

@@ -33,7 +33,7 @@ def submit(
             hint="omit --async, or add `endpoint: {asynchronous: {}}` to the recipe and run `lmi up`",
         )
     require_adapter(ref.name, request.adapter, serving)
-    encoded = codec_of(serving).encode(request)
+    encoded = codec_of(serving, ref.name).encode(request)
     if len(encoded.body) > MOST_BYTES:
         raise UsageRefused(
             f"{ref.name}: the request has {len(encoded.body):,} bytes; SageMaker accepts at most {MOST_BYTES:,}",
@@ -91,7 +91,7 @@ def response_of(ref: DeploymentRef, result: AsyncResult) -> bytes:
 
 def text_of(ref: DeploymentRef, ticket: AsyncTicket, body: bytes, deps: Dependencies) -> str:
     """The text of a response, by the codec of what is deployed."""
-    codec = codec_of(require_serving(ref, deps))
+    codec = codec_of(require_serving(ref, deps), ref.name)
     head = ResponseHead(status=200, reason="OK", headers=())
     decoder = codec.decoder(head, InferenceRequest(prompt=ticket.prompt))
     chunks = [*decoder.feed(body), *decoder.close()]

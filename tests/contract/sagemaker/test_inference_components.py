@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable
@@ -12,17 +13,21 @@ import pytest
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
 from lmi_deploy.domain.sagemaker.component_settings import (
+    COMPONENT_HEADER,
+    AdapterSettings,
     ComponentPlace,
     ComponentSettings,
     ObservedComponent,
 )
-from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings, ModelSettings
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_ADAPTER, EndpointConfigSettings, ModelSettings
 from lmi_deploy.errors import CloudError, Conflict, NotFound
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import Emulated
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fakes import FakeClock
 from tests.support.sagemaker_fixtures import TAGS, model_settings
+
+EMPTY_ARCHIVE = gzip.compress(bytes(10240))
 
 
 @dataclass
@@ -34,6 +39,8 @@ class Side:
     settled: Callable[[str], None]
     """Wait until an endpoint is in service."""
     pass_time: Callable[[], None]
+    archive: Callable[[str], str] = lambda name: f"s3://b/{name}/adapter.tar.gz"
+    """The address of the tar.gz of an adapter."""
 
     def shared(self, name: str) -> None:
         hosting = self.cloud.hosting
@@ -76,6 +83,7 @@ def side(request: pytest.FixtureRequest) -> Side:
         model=model_settings(aws),
         settled=lambda name: aws.settled(name) and None,
         pass_time=lambda: time.sleep(0.02),
+        archive=lambda name: aws.upload(name, {"adapter.tar.gz": EMPTY_ARCHIVE}) + "adapter.tar.gz",
     )
 
 
@@ -131,6 +139,41 @@ def test_endpoint_with_components_is_not_deleted(side: Side) -> None:
     assert side.ended("used-1") is None
     components.delete_component("used-1")
     hosting.delete_endpoint("used")
+
+
+def test_adapter_is_a_component_of_its_model(side: Side) -> None:
+    side.shared("lora")
+    components = side.cloud.components
+    components.create_component("lora-base", side.settings("lora", "lora-m"), TAGS)
+    side.ended("lora-base")
+    adapter = AdapterSettings(component="lora-a", artifact=side.archive("lora-1"))
+    components.create_adapter("lora", "lora-base", adapter, (*TAGS, (TAG_ADAPTER, "a")))
+    observed = side.ended("lora-a")
+    assert observed is not None
+    assert (observed.status, observed.base, observed.adapter) == ("InService", "lora-base", adapter)
+    assert observed.settings.place.endpoint == "lora"
+    tagged = [one.name for one in side.cloud.tagged.of("chat") if one.kind == "adapter-component"]
+    assert "lora-a" in tagged
+    changed = replace(adapter, artifact=side.archive("lora-2"))
+    components.update_adapter("lora-base", changed)
+    observed = side.ended("lora-a")
+    assert observed is not None
+    assert (observed.status, observed.adapter) == ("InService", changed)
+    headers = (("Content-Type", "application/json"), (COMPONENT_HEADER, "lora-a"))
+    head, *_ = side.cloud.hosting.invoke(
+        "lora", HttpRequest(body=b"1", headers=headers), timeout=10, component="lora-base"
+    )
+    assert isinstance(head, ResponseHead)
+    assert head.status == 200
+    with pytest.raises(Conflict):
+        components.create_adapter("lora", "lora-base", changed, TAGS)
+    with pytest.raises(NotFound):
+        components.create_adapter("lora", "nobody", replace(changed, component="lora-b"), TAGS)
+    with pytest.raises(CloudError):
+        components.delete_component("lora-base")
+    for name in ("lora-a", "lora-base"):
+        components.delete_component(name)
+        assert side.ended(name) is None
 
 
 def test_missing_endpoint_and_missing_component(side: Side) -> None:

@@ -39,6 +39,11 @@ def register_adapter(inputs: Input) -> Output:
     return Output(message="Adapter registered")
 
 
+def unregister_adapter(inputs: Input) -> Output:
+    del RANKS[inputs.get_property("name")]
+    return Output(message="Adapter unregistered")
+
+
 def handle(inputs: Input) -> Output:
     """Which adapter answers, its rank, and the user's file."""
     if inputs.is_empty():
@@ -98,3 +103,36 @@ def test_container_serves_each_adapter_after_up_update_and_rollback(
     lmi_json("rollback", "lora", "--yes")
     assert rank("danish") == 8
     lmi_json("down", "lora", "--yes", "--purge")
+
+
+SHARED = RECIPE.replace("probe:", "endpoint: {share: team}\nprobe:").replace("DELIVER", "s3")
+
+
+def test_adapter_components_are_registered_in_the_container_of_their_model(
+    aws: Emulated, lmi_json: Callable[..., str]
+) -> None:
+    """The same container serves all the time: an adapter is added, changed, removed and restored without another."""
+    Path("r.yaml").write_text(SHARED.replace(", danish: ./danish", ""))
+
+    def rank(adapter: str) -> int:
+        return int(json.loads(lmi_json("invoke", "lora", "--adapter", adapter, "--body", "{}"))["rank"])
+
+    def streams() -> list[str]:
+        group = "/aws/sagemaker/InferenceComponents/lora"
+        found = aws.client("logs").describe_log_streams(logGroupName=group)["logStreams"]
+        return [each["logStreamName"] for each in found]
+
+    lmi_json("up", "r.yaml", "--yes")
+    assert rank("french") == 4
+    container = streams()
+    Path("r.yaml").write_text(SHARED)
+    lmi_json("up", "r.yaml", "--yes")
+    assert (rank("french"), rank("danish")) == (4, 8)
+    write_adapter(Path("danish"), rank=16)
+    lmi_json("up", "r.yaml", "--yes")
+    assert rank("danish") == 16
+    lmi_json("rollback", "lora", "--yes")
+    assert rank("danish") == 8
+    assert streams() == container
+    lmi_json("down", "lora", "--yes", "--purge")
+    assert aws.client("sagemaker").list_inference_components()["InferenceComponents"] == []

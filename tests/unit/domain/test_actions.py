@@ -18,12 +18,14 @@ KINDS = {
     Phase.STORE: {
         *("InstallEngine", "BuildEnvironment", "FetchWeights", "CompileModel", "PutArtifact"),
         *("BuildImage", "MakeRepository", "PushImage"),
+        *("PackAdapter",),
         *("PushWeights", "RunTransferJob", "RunCompileJob", "StopTransferJob", "StopCompileJob"),
     },
     Phase.CREATE: {"CreateModel", "CreateEndpointConfig"},
     Phase.START: {
         *("StartServer", "CreateEndpoint", "UpdateEndpoint"),
         *("CreateSharedEndpoint", "CreateInferenceComponent", "UpdateInferenceComponent"),
+        *("CreateAdapterComponent", "UpdateAdapterComponent"),
     },
     Phase.WAIT: {"AwaitReady", "AwaitService", "AwaitInferenceComponent"},
     Phase.PROBE: {"ProbeServer", "ProbeEndpoint"},
@@ -33,7 +35,10 @@ KINDS = {
         *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount", "SetTraffic", "RemoveDashboard"),
         *("AdoptResource", "RemoveForeignScaling", "SetAlarms", "RemoveAlarms"),
     },
-    Phase.STOP: {"StopServer", "DeleteEndpoint", "DeleteInferenceComponent", "DeleteSharedEndpoint"},
+    Phase.STOP: {
+        *("StopServer", "DeleteEndpoint", "DeleteInferenceComponent", "DeleteSharedEndpoint"),
+        *("DeleteAdapterComponent",),
+    },
     Phase.CLEANUP: {
         *("RemoveArtifact", "RemoveDeployment", "DeleteEndpointConfig", "DeleteModel"),
         *("DeleteLogs", "DeleteWeights", "DeleteImage", "DeleteRepository"),
@@ -55,6 +60,7 @@ BINDING = {
     ),
     *("AdoptResource", "CreateSharedEndpoint", "DeleteSharedEndpoint"),
     *("CreateInferenceComponent", "UpdateInferenceComponent", "DeleteInferenceComponent"),
+    *("CreateAdapterComponent", "UpdateAdapterComponent", "DeleteAdapterComponent"),
 }
 
 

@@ -37,6 +37,7 @@ FIELDS = {
     "UpdatePolicy": "policy step_percent wait keep_old alarms",
     "ComponentPlace": "endpoint copies accelerators memory_mb cpus",
     "ComponentSettings": "model place model_download startup",
+    "AdapterSettings": "component artifact",
     "Scaling": "least most invocations",
     "EndpointAlarms": "topic notify_ok rules",
     "AlarmRule": "kind threshold statistic period evaluation_periods datapoints_to_alarm",

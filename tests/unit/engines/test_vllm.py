@@ -231,5 +231,5 @@ def test_error_response_is_decoded() -> None:
 
 
 def test_codec_is_found_from_a_record() -> None:
-    codec = codec_of(serving(LOCAL, engine="vllm", handler=vllm.SERVICE, template=""))
+    codec = codec_of(serving(LOCAL, engine="vllm", handler=vllm.SERVICE, template=""), "chat")
     assert (codec.engine.name, codec.handler, codec.task) == ("vllm", SERVICE, "text-generation")

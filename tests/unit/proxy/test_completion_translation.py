@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lmi_deploy.domain.sagemaker.resource_names import adapter_component_name
 from lmi_deploy.proxy.completion_translation import TranslatedRequest, translate_completion
 from lmi_deploy.proxy.openai_error import OpenAIError
 from lmi_deploy.proxy.stream_lines import TokenUsage
@@ -63,6 +65,15 @@ def test_a_chat_passes_unchanged_but_for_the_name_that_only_the_proxy_knows(fiel
 
 def test_our_own_handlers_get_the_name() -> None:
     assert sent(translate_completion("chat", CHAT, served())) == CHAT
+
+
+def test_an_adapter_component_is_named_in_place_of_the_model() -> None:
+    plain = served(adapter="french", **VLLM)
+    model = replace(plain, codec=replace(plain.codec, adapter_base="chat"))
+    headers = dict(translate_completion("chat", CHAT, model).request.headers)
+    component = adapter_component_name("chat", "french")
+    assert headers["X-Amzn-SageMaker-Inference-Component"] == component
+    assert "X-Amzn-SageMaker-Adapter-Identifier" not in headers
 
 
 def test_an_adapter_is_named_in_headers_that_pass_sagemaker() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.component_settings import (
+    AdapterSettings,
     ComponentPlace,
     ComponentSettings,
     ObservedComponent,
@@ -76,6 +77,31 @@ class SageMakerComponents:
             if observed is None or observed.status != "Updating" or observed.settings != settings:
                 raise
 
+    def create_adapter(self, endpoint: str, base: str, adapter: AdapterSettings, tags: Pairs) -> None:
+        """Without a variant, resources and copies, which an adapter has of its base: InferenceComponentSpecification,
+        API reference.
+        """
+        self._call(
+            "create_inference_component",
+            adapter.component,
+            EndpointName=endpoint,
+            Specification=_adapter_specification(base, adapter),
+            Tags=tag_list(tags),
+        )
+
+    def update_adapter(self, base: str, adapter: AdapterSettings) -> None:
+        try:
+            self._call(
+                "update_inference_component",
+                adapter.component,
+                Specification=_adapter_specification(base, adapter),
+            )
+        except Conflict:
+            # Sent again after a lost reply: in progress already.
+            observed = self.component(adapter.component)
+            if observed is None or observed.status != "Updating" or observed.adapter != adapter:
+                raise
+
     def delete_component(self, name: str) -> None:
         try:
             self._call("delete_inference_component", name)
@@ -96,6 +122,10 @@ class SageMakerComponents:
             InferenceComponentName=name,
             **given,
         )
+
+
+def _adapter_specification(base: str, adapter: AdapterSettings) -> dict[str, Any]:
+    return {"BaseInferenceComponentName": base, "Container": {"ArtifactUrl": adapter.artifact}}
 
 
 def _specification(settings: ComponentSettings) -> dict[str, Any]:
@@ -122,6 +152,7 @@ def _observed(response: Mapping[str, Any]) -> ObservedComponent:
     needed = specification.get("ComputeResourceRequirements") or {}
     startup = specification.get("StartupParameters") or {}
     runtime = response.get("RuntimeConfig") or {}
+    container = specification.get("Container") or {}
     copies = int(runtime.get("CurrentCopyCount") or 0)
     place = ComponentPlace(
         endpoint=str(response.get("EndpointName", "")),
@@ -144,4 +175,6 @@ def _observed(response: Mapping[str, Any]) -> ObservedComponent:
         copies=copies,
         created=moment(response.get("CreationTime")),
         modified=moment(response.get("LastModifiedTime")),
+        base=str(specification.get("BaseInferenceComponentName") or ""),
+        artifact=str(container.get("ArtifactUrl") or ""),
     )

@@ -21,6 +21,7 @@ _MEMBERS: Final = {
     "accept": "Accept",
     "content-type": "ContentType",
     "x-amzn-sagemaker-custom-attributes": "CustomAttributes",
+    "x-amzn-sagemaker-inference-component": "InferenceComponentName",
     "x-amzn-sagemaker-inference-id": "InferenceId",
     "x-amzn-sagemaker-session-id": "SessionId",
     "x-amzn-sagemaker-target-model": "TargetModel",
@@ -76,9 +77,10 @@ class SageMakerRuntime:
                 "inputs from S3",
             )
         api, what = self._service(timeout), f"endpoint {name}"
-        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request.headers)}
+        given: dict[str, Any] = {"EndpointName": name, "Body": request.body}
         if component:
             given["InferenceComponentName"] = component
+        given |= _members(request.headers)
         try:
             if request.stream:
                 response = api("invoke_endpoint_with_response_stream", what, **given)

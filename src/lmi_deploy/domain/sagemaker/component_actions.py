@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.sagemaker.adapter_actions import AdapterAction
 from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings
 
@@ -119,4 +120,5 @@ ComponentAction = (
     | AwaitInferenceComponent
     | DeleteInferenceComponent
     | DeleteSharedEndpoint
+    | AdapterAction
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, ObservedEndpointConfig
-from lmi_deploy.domain.settings_digest import digest_tag
+from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
+_SERVE: Final = frozenset({"InService", "Updating"})
 COMPONENT_HEADER: Final = "X-Amzn-SageMaker-Inference-Component"
 """Names the model in a request to a shared endpoint: InferenceComponentName of InvokeEndpoint in botocore's model."""
 
@@ -34,6 +35,17 @@ class ComponentPlace:
         return f"{each if self.accelerators else ''}{self.memory_mb:,} MiB{cores}"
 
 
+@digest_tag("AdapterSettings")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterSettings:
+    """A LoRA adapter as an inference component: it has no copies of its own, and runs in those of its base."""
+
+    component: str
+    """Its name."""
+    artifact: str
+    """The s3:// address of its tar.gz."""
+
+
 @digest_tag("ComponentSettings")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentSettings:
@@ -45,6 +57,13 @@ class ComponentSettings:
     """Seconds."""
     startup: int
     """Seconds; the health check's time-out."""
+    adapters: tuple[AdapterSettings, ...] = field(default=(), metadata=ADDED)
+    """Sorted by name. They are components of their own: no request about the model names them."""
+
+    @property
+    def alone(self) -> ComponentSettings:
+        """The model without its adapters."""
+        return replace(self, adapters=())
 
     def name(self, deployment: str) -> str:
         """The name of a generation with these settings: SageMaker has no resource for them."""
@@ -55,7 +74,7 @@ class ComponentSettings:
 class ObservedComponent:
     """As in DescribeInferenceComponent. `status`: Creating, InService, Updating, Failed, Deleting.
 
-    During an update the settings may be the old or the new ones.
+    During an update the settings may be the old or the new ones. Of an adapter, `settings` names only the endpoint.
     """
 
     name: str
@@ -68,6 +87,19 @@ class ObservedComponent:
     """That serve."""
     created: str = ""
     modified: str = ""
+    base: str = ""
+    """Of an adapter: the component of its model; empty for a model."""
+    artifact: str = ""
+    """Of an adapter."""
+
+    @property
+    def adapter(self) -> AdapterSettings:
+        return AdapterSettings(component=self.name, artifact=self.artifact)
+
+    def with_adapters(self, adapters: tuple[ObservedComponent, ...]) -> ObservedComponent:
+        """Those that serve belong to what it is."""
+        serving = tuple(each.adapter for each in adapters if each.status in _SERVE)
+        return replace(self, settings=replace(self.settings, adapters=serving))
 
     def as_endpoint(self) -> ObservedEndpoint:
         """What the rest of the deployment needs to know of it."""
@@ -95,9 +127,15 @@ class SharedEndpoint:
     not_owned_reason: str = ""
     """Why lmi must leave it alone; empty if it is a shared endpoint of lmi, or does not exist."""
     components: tuple[ObservedComponent, ...] = ()
-    """All of them, ours and others."""
+    """All of them, ours and others; adapters among them."""
     configs: tuple[str, ...] = ()
     """Names of the endpoint configs that carry its tag."""
 
+    @property
+    def models(self) -> tuple[ObservedComponent, ...]:
+        """Without the adapters, which take nothing of the endpoint."""
+        return tuple(each for each in self.components if not each.base)
+
     def others(self, component: str) -> tuple[ObservedComponent, ...]:
-        return tuple(each for each in self.components if each.name != component)
+        """The other models."""
+        return tuple(each for each in self.models if each.name != component)

@@ -19,12 +19,20 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
 from lmi_deploy.domain.sagemaker.transfer_job import compile_job_of
 from lmi_deploy.domain.settings_digest import digest, short
 
+_LONGEST: Final = 63
 JOB_KINDS: Final[frozenset[ResourceKind]] = frozenset({"processing-job", "optimization-job"})
 
 
 def resource_name(deployment: str, settings: object) -> str:
     """`<deployment>-<10 hex>`: at most 59 of the 63 characters that SageMaker allows."""
     return f"{deployment}-{short(digest(settings))}"
+
+
+def adapter_component_name(deployment: str, adapter: str) -> str:
+    """`<deployment>-<adapter>-<10 hex>`: at most the 63 characters that SageMaker allows, and of those it allows."""
+    named = re.sub(r"[^A-Za-z0-9]+", "-", adapter).strip("-") or "adapter"
+    kept = named[: _LONGEST - len(deployment) - 12].rstrip("-")
+    return f"{deployment}-{kept}-{short(digest([deployment, adapter]))}"
 
 
 def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
@@ -35,6 +43,8 @@ def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
         return name == deployment
     if kind == "alarm":
         return name in alarm_names(deployment)
+    if kind == "adapter-component":
+        return re.fullmatch(rf"{re.escape(deployment)}-[A-Za-z0-9-]+-[0-9a-f]{{10}}", name) is not None
     number = r"(-\d{1,3})?" if kind == "processing-job" else ""
     return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None
 

@@ -50,6 +50,9 @@ TAG_SHARED: Final = "lmi:shared"
 """Of an endpoint for inference components, and of its config: the deployment that created it. Its TAG is its own name.
 """
 
+TAG_ADAPTER: Final = "lmi:adapter"
+"""Of an inference component that is a LoRA adapter: its name in requests."""
+
 TAG_DASHBOARD: Final = "lmi:dashboard"
 """Of an endpoint: the CloudWatch dashboard that `lmi dashboard` wrote for it."""
 
@@ -63,8 +66,9 @@ ResourceKind = Literal[
     "optimization-job",
     "inference-component",
     "alarm",
+    "adapter-component",
 ]
-"""SageMaker's, and CloudWatch's alarms."""
+"""SageMaker's, and CloudWatch's alarms. To AWS an adapter is an inference component: its tag distinguishes it."""
 SERVING_KINDS: Final[frozenset[ResourceKind]] = frozenset({"endpoint", "inference-component"})
 """What serves a deployment, and has its name: an endpoint, or an inference component of a shared one."""
 
@@ -231,6 +235,12 @@ class Resource:
 
     def tag(self, key: str) -> str:
         return next((value for name, value in self.tags if name == key), "")
+
+
+def resource_kind(kind: ResourceKind, tags: Pairs) -> ResourceKind:
+    """By the kind in an ARN, and the tags."""
+    is_adapter = kind == "inference-component" and any(key == TAG_ADAPTER for key, _ in tags)
+    return "adapter-component" if is_adapter else kind
 
 
 SETTLING: Final = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import MARKER, Artifact
-from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.deployment_spec import AdditionalModel, Spec
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.sagemaker.resource_settings import (
     DRAFT_CHANNEL,
@@ -22,7 +22,9 @@ from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.domain.weights import weights_name, weights_prefix
 
 ARTIFACTS: Final = "artifacts/"
-WRITTEN_LAST: Final = (SERVING_PROPERTIES, MARKER)
+ADAPTER_ARCHIVE: Final = "adapter.tar.gz"
+"""The one object of the artifact of an adapter component."""
+WRITTEN_LAST: Final = (SERVING_PROPERTIES, MARKER, ADAPTER_ARCHIVE)
 """The objects that complete a stored artifact: with none of them the prefix is an interrupted upload."""
 _ID_LENGTH: Final = 16
 
@@ -102,6 +104,23 @@ def artifact_prefix(deployment: str, stored: str) -> str:
 def artifact_address(spec: Spec, artifact: Artifact) -> str:
     """The address for CreateModel: SageMaker copies its objects to /opt/ml/model."""
     return f"s3://{spec.cloud.bucket}/{artifact_prefix(spec.name, artifact_id(spec, artifact))}"
+
+
+def adapter_artifact_id(adapter: AdditionalModel) -> str:
+    """By the content of its files alone."""
+    files = [[file.path, file.size, file.oid] for file in adapter.files]
+    return short(digest([ADAPTER_ARCHIVE, files]), _ID_LENGTH)
+
+
+def adapter_address(spec: Spec, adapter: AdditionalModel) -> str:
+    """For the component of an adapter."""
+    prefix = artifact_prefix(spec.name, adapter_artifact_id(adapter))
+    return f"s3://{spec.cloud.bucket}/{prefix}{ADAPTER_ARCHIVE}"
+
+
+def adapter_artifact_of(address: str) -> str:
+    """The stored artifact of such an address."""
+    return address.removesuffix(f"/{ADAPTER_ARCHIVE}").rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
+from lmi_deploy.emulator.hosting.adapter_states import Adapters, base_of, identifier_of
 from lmi_deploy.emulator.hosting.component_placement import require_room
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
@@ -22,6 +23,7 @@ class Components(ResourceTasks):
         super().__init__(context, INFERENCE_COMPONENT)
         self._instances = instances
         self.running: dict[Key, HostingInstance] = {}
+        self._adapters = Adapters(context, self.running)
 
     async def stop(self, *, grace: float) -> None:
         """End every task and every container; the records stay as they are."""
@@ -44,6 +46,8 @@ class Components(ResourceTasks):
     async def _create(self, key: Key) -> None:
         row = self._row(key)
         try:
+            if base_of(row["spec"]):
+                await self._load_adapter(key, row["spec"])
             await self._start(key, row["spec"])
         except HostingFailed as exc:
             self._change(key, status="Failed", failure=exc.reason)
@@ -55,7 +59,9 @@ class Components(ResourceTasks):
         row = self._row(key)
         spec, failure = row["pending"] or row["spec"], None
         try:
-            if row["desired"] == 0:
+            if base_of(spec):
+                await self._load_adapter(key, spec)
+            elif row["desired"] == 0:
                 await self._take_down(key)
             elif row["pending"] is not None or key not in self.running:
                 await self._start(key, spec)
@@ -72,6 +78,9 @@ class Components(ResourceTasks):
     async def _delete(self, key: Key) -> None:
         over = self._row(key)["modified"] + DELETION
         await self._take_down(key)
+        row = self._row(key)
+        if base_of(row["spec"]):
+            await self._adapters.unload(key[0], row["spec"], identifier_of(row, key[1]))
         await self._context.clock.until(over)
         self._drop(key)
 
@@ -95,9 +104,27 @@ class Components(ResourceTasks):
         variant = {"model": spec["model"], "params": spec["description"].get("StartupParameters", {})}
         role = spec["model"].get("ExecutionRoleArn") or serving["role"]
         new = await self._instances.start(place, variant, role=role, started=0.0)
+        try:
+            await self._adapters.load_all(key, new, role=role)
+        except BaseException:
+            await self._instances.take_down(new, grace=0.0)
+            raise
         old, self.running[key] = self.running.get(key), new
         if old is not None:
             await self._instances.take_down(old)
+
+    async def _load_adapter(self, key: Key, spec: Row) -> None:
+        """The new version, then the end of the one before."""
+        before = identifier_of(self._row(key), key[1])
+        identifier = await self._adapters.load(key, spec, role=self._role(key, spec))
+        self._change(key, identifier=identifier)
+        await self._adapters.unload(key[0], spec, before)
+
+    def _role(self, key: Key, spec: Row) -> str:
+        """Of an adapter: that of its base's model, else the endpoint's."""
+        base = self._context.table(INFERENCE_COMPONENT.table, key[0]).get(base_of(spec))
+        model = (base["spec"]["model"] if base else None) or {}
+        return str(model.get("ExecutionRoleArn") or self._variant(key)[0]["role"])
 
     def _variant(self, key: Key) -> tuple[Row, Row]:
         """The endpoint's deployment, and the variant of it that the component is placed on."""

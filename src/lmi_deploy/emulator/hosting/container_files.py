@@ -53,6 +53,16 @@ class ContainerFiles:
             return Layout(self.root, environment, complaint=str(exc))
         return Layout(self.root, environment)
 
+    def unpack_archive(self, uri: str, place: Path) -> None:
+        """Blocks; HostingFailed unless it is one tar.gz that the role may read."""
+        if not uri.startswith("s3://") or not uri.endswith(".tar.gz"):
+            raise _no_download(uri)
+        bucket, key = parts_of(uri)
+        self._fetch(
+            ModelSource(uri=uri, bucket=bucket, key=key, place=str(place), is_folder=False, is_archive=True),
+            place,
+        )
+
     def _fetch(self, source: ModelSource, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         required = list(self._objects_to_fetch(source))

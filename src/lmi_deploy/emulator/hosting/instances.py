@@ -195,6 +195,8 @@ class Instances:
             environment=instance.variables,
             labels={"endpoint": instance.place.endpoint, "variant": instance.place.variant},
             image=instance.image,
+            # Its adapters are registered by the server's own API, as in a container.
+            managed_by_clients=bool(instance.place.component),
         )
         await asyncio.to_thread(servers.start, launch)
         async with aiohttp.ClientSession() as session:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import EmulatorContext
+from lmi_deploy.emulator.hosting.adapter_states import ALIAS, IDENTIFIER, base_of, identifier_of
 from lmi_deploy.emulator.hosting.instances import HostingInstance
 from lmi_deploy.emulator.hosting.traffic_shifting import Fleets
-from lmi_deploy.emulator.runtime.invocation_request import Invocation
+from lmi_deploy.emulator.runtime.invocation_request import Invocation, container_headers
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -56,8 +57,9 @@ class Routes:
         existing = self.context.table(INFERENCE_COMPONENT.table, region).get(component) if component else None
         if existing is None or existing["status"] != "InService" or not existing["copies"]:
             return False
-        has_container = existing["spec"]["model"] is not None
-        return has_container and (region, component) not in self.context.components.running
+        base = base_of(existing["spec"])
+        has_container = bool(base) or existing["spec"]["model"] is not None
+        return has_container and (region, base or component) not in self.context.components.running
 
     def choose(self, region: str, params: Mapping[str, Any]) -> tuple[str, HostingInstance]:
         endpoint, component = params["EndpointName"], params.get("InferenceComponentName")
@@ -77,13 +79,21 @@ class Routes:
             raise ApiError("ValidationError", f"Variant {variant} not found for Endpoint {endpoint}.")
         return chosen
 
+    def headers(self, region: str, params: Mapping[str, Any]) -> dict[str, str]:
+        """Those that the container gets: with the adapter, if the request names its component."""
+        name = params.get("InferenceComponentName", "")
+        row = self.context.table(INFERENCE_COMPONENT.table, region).get(name) if name else None
+        is_adapter = row is not None and base_of(row["spec"])
+        adapter = {IDENTIFIER: identifier_of(row, name), ALIAS: name} if row and is_adapter else {}
+        return {**container_headers(params), **adapter}
+
     def _component(self, region: str, endpoint: str, name: str) -> tuple[str, HostingInstance]:
         row = self.context.table(INFERENCE_COMPONENT.table, region).get(name)
         if row is None or row["endpoint"] != endpoint:
             raise ApiError(
                 "ValidationError", f"Inference Component {name} not found for Endpoint {endpoint}."
             )
-        served = row["spec"]["description"].get("BaseInferenceComponentName", name)
+        served = base_of(row["spec"]) or name
         instance = self.context.components.running.get((region, served))
         if instance is None or row["status"] not in ("InService", "Updating"):
             raise ApiError("ValidationError", NO_COPY)

@@ -22,7 +22,7 @@ from lmi_deploy.emulator.runtime.inference_response import (
     event_stream,
     response_headers,
 )
-from lmi_deploy.emulator.runtime.invocation_request import Invocation, container_headers
+from lmi_deploy.emulator.runtime.invocation_request import Invocation
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services.metrics import Point
 from lmi_deploy.emulator.wire import eventstream
@@ -213,7 +213,7 @@ class RuntimeApi:
         return await self._session.post(
             f"http://127.0.0.1:{instance.port}/invocations",
             data=requested.params["Body"],
-            headers=container_headers(requested.params),
+            headers=self.routes.headers(instance.place.region, requested.params),
             skip_auto_headers=("Content-Type",),
         )
 

@@ -55,7 +55,7 @@ def specification(context: EmulatorContext, request: ApiRequest, params: Mapping
     if not given or given[:2] == ["ModelName", "Container"]:
         raise refused("Exactly one of ModelName and Container must be specified in Specification.")
     if "BaseInferenceComponentName" in description:
-        found(context, request, INFERENCE_COMPONENT, description["BaseInferenceComponentName"])
+        _require_adapter(context, request, description)
     elif "ComputeResourceRequirements" not in description:
         raise refused("ComputeResourceRequirements is required in Specification.")
     if "Image" in description.get("Container", {}):
@@ -65,6 +65,24 @@ def specification(context: EmulatorContext, request: ApiRequest, params: Mapping
         "specifications": params.get("Specifications"),
         "model": _model(context, request, description),
     }
+
+
+def _require_adapter(context: EmulatorContext, request: ApiRequest, description: Mapping[str, Any]) -> None:
+    """Sources: API reference, InferenceComponentSpecification: the base must exist, ComputeResourceRequirements is
+    omitted, the adapter is named in Container. The words of the refusals are ours.
+    """
+    name = description["BaseInferenceComponentName"]
+    base = found(context, request, INFERENCE_COMPONENT, name)
+    if "ComputeResourceRequirements" in description:
+        raise refused("ComputeResourceRequirements must not be specified for an adapter inference component.")
+    if "ArtifactUrl" not in description.get("Container", {}):
+        raise refused("ArtifactUrl is required in Container of an adapter inference component.")
+    if "BaseInferenceComponentName" in base["spec"]["description"]:
+        raise refused(f'Inference component "{base["arn"]}" is an adapter and cannot be a base.')
+    if base["status"] not in ("InService", "Updating"):
+        raise refused(f'Base inference component "{base["arn"]}" is in status "{base["status"]}".')
+    if base["endpoint"] != request.params.get("EndpointName", base["endpoint"]):
+        raise refused(f'Base inference component "{base["arn"]}" is on another endpoint.')
 
 
 def _model(context: EmulatorContext, request: ApiRequest, description: Mapping[str, Any]) -> Row | None:
@@ -151,11 +169,19 @@ def update_component(context: EmulatorContext, request: ApiRequest) -> Mapping[s
     pending = None
     if "Specification" in params or "Specifications" in params:
         pending = specification(context, request, params)
+        _require_same_base(row, pending)
     copies = params.get("RuntimeConfig", {}).get("CopyCount", row["desired"])
     row.update(status="Updating", failure=None, pending=pending, desired=copies)
     row["guard"] = params.get("DeploymentConfig", row.get("guard"))
     _put(context, request, name, row)
     return {"InferenceComponentArn": row["arn"]}
+
+
+def _require_same_base(row: Row, pending: Row) -> None:
+    """That an adapter moves to another model is documented nowhere."""
+    now, then = (each["description"].get("BaseInferenceComponentName") for each in (row["spec"], pending))
+    if now != then:
+        raise refused(f'The base of inference component "{row["arn"]}" cannot be changed.')
 
 
 def update_runtime(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:

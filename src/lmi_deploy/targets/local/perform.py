@@ -90,7 +90,7 @@ class LocalPerformers:
                 f"{self.ref.name}: no record of the new generation",
                 hint="run `lmi up`, which writes the record",
             )
-        return self.readiness(record.coming.host, codec_of(record.coming.serving))
+        return self.readiness(record.coming.host, codec_of(record.coming.serving, record.ref.name))
 
     def _stop(self, action: local_actions.StopServer) -> Steps:
         home = self.home(action.server)

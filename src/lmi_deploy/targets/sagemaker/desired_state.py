@@ -9,15 +9,20 @@ from lmi_deploy.domain.deployment_artifact import Artifact, filled_pairs
 from lmi_deploy.domain.deployment_spec import CandidateSpec, Spec
 from lmi_deploy.domain.observed_state import CloudInventory
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
-from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
-from lmi_deploy.domain.sagemaker.resource_names import resource_name
+from lmi_deploy.domain.sagemaker.component_settings import AdapterSettings, ComponentSettings
+from lmi_deploy.domain.sagemaker.resource_names import adapter_component_name, resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     CandidateVariant,
     EndpointConfigSettings,
     ModelSettings,
     Placement,
 )
-from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts, weights_placeholder_value
+from lmi_deploy.domain.sagemaker.s3_layout import (
+    adapter_address,
+    artifact_address,
+    mounts,
+    weights_placeholder_value,
+)
 
 PROVISION = 1800
 """Seconds for AWS to provide the instance and pull the image, in addition to the recipe's limit for the container."""
@@ -111,7 +116,11 @@ def _with_component(spec: Spec, settings: ModelSettings, model: str) -> DesiredS
     place = spec.cloud
     assert place.component is not None
     component = ComponentSettings(
-        model=model, place=place.component, model_download=place.model_download, startup=place.startup_timeout
+        model=model,
+        place=place.component,
+        model_download=place.model_download,
+        startup=place.startup_timeout,
+        adapters=_adapters(spec),
     )
     (placement,) = place.placements
     endpoint = EndpointConfigSettings(
@@ -128,6 +137,16 @@ def _with_component(spec: Spec, settings: ModelSettings, model: str) -> DesiredS
     )
     config = DesiredEndpointConfig(name=component.name(spec.name), placement=placement, settings=endpoint)
     return DesiredState(model=model, settings=settings, configs=(config,), component=component)
+
+
+def _adapters(spec: Spec) -> tuple[AdapterSettings, ...]:
+    settings = (
+        AdapterSettings(
+            component=adapter_component_name(spec.name, adapter.name), artifact=adapter_address(spec, adapter)
+        )
+        for adapter in spec.weights.adapters
+    )
+    return tuple(sorted(settings, key=lambda one: one.component))
 
 
 def _endpoint_config(

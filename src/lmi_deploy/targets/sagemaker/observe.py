@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,7 +11,6 @@ from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.expiry import is_expired
-from lmi_deploy.domain.sagemaker.exported_stack import is_exported, split_stored
 from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_own_resource
 from lmi_deploy.domain.sagemaker.resource_settings import (
     SERVING_KINDS,
@@ -24,10 +22,14 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Resource,
     ResourceKind,
 )
-from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, artifacts_prefix
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
+from lmi_deploy.targets.sagemaker.observed_adapters import (
+    with_adapters,
+    with_listed_adapters,
+)
+from lmi_deploy.targets.sagemaker.observed_artifacts import own_artifacts, stored_artifacts
 from lmi_deploy.targets.sagemaker.observed_components import (
     recorded_component,
     shared_endpoint,
@@ -68,22 +70,23 @@ def observe(
     component = tagged_component(ref.name, endpoint, found, cloud)
     serving = component.as_endpoint() if component else endpoint
     resources, foreign, tags = _owned_resources(ref.name, serving, found, cloud, own_tags=own_tags)
-    bucket = ref.bucket or _bucket(resources, cloud)
-    bucket_services = depot_of(cloud, bucket)
+    bucket_services = depot_of(cloud, bucket := ref.bucket or _bucket(resources, cloud))
     record = bucket_services.records.read(ref.name) if bucket_services else None
     late = None if component else recorded_component(ref.name, endpoint, record, cloud)
     component, serving = component or late, late.as_endpoint() if late else serving
     if late or (not own_tags and _is_stale(resources, record)):
         resources, foreign, tags = _owned_resources(ref.name, serving, found, cloud, own_tags=True)
-    own, full = _own_artifacts(stored := _stored(ref.name, bucket_services))
+    component, serving, adapters = with_adapters(component, serving, () if foreign else tagged, record, cloud)
+    own, full = own_artifacts(stored := stored_artifacts(ref.name, bucket_services))
     owned = ownership(serving, tags, resources, record) if foreign else ""
-    config, missing = parts_of(serving if owned or not foreign else None, ref.name, record, cloud)
+    config, missing = parts_of(None if foreign and not owned else serving, ref.name, record, cloud)
     scaled = serving is not None and not serving.shared and not foreign and _is_recorded_as_scaled(record)
     state = CloudObserved(
         ref=_located(ref, bucket, serving, cloud),
         record=record,
         endpoint=serving,
         component=component,
+        adapters=adapters,
         sharing=None if foreign else sharing(resources, cloud),
         config=config,
         resources=resources,
@@ -155,15 +158,16 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
     named = observed.endpoint.shared if observed.endpoint else ""
     shared = "" if observed.not_owned_reason else named or shared_name(observed.record)
     foreign = bool(observed.not_owned_reason)
+    listed = shared_endpoint(shared, cloud, observed.record) if shared else None
     return replace(
-        observed,
+        with_listed_adapters(observed, listed, cloud),
         ownership=observed.ownership or _shared(observed, cloud),
         scaling=None if foreign or shared else observed.scaling or cloud.scalers.scaling(ref.name),
         scaling_read=True,
         alarms=None if foreign else observed.alarms or cloud.alarms.read(ref.name),
         alarms_read=True,
         log_group="" if foreign else cloud.logs.group(ref.name, component=bool(shared)),
-        shared=shared_endpoint(shared, cloud, observed.record) if shared else None,
+        shared=listed,
     )
 
 
@@ -198,7 +202,8 @@ def _owned_resources(
     """The resources with our tag; if the endpoint of this name is not ours, the reason and its tags."""
     if endpoint is None:
         # What the tag search still returns for a deleted endpoint.
-        return tuple(resource for resource in found if resource.kind not in SERVING_KINDS), "", ()
+        gone = SERVING_KINDS | {"adapter-component"}
+        return tuple(resource for resource in found if resource.kind not in gone), "", ()
     kind: ResourceKind = "inference-component" if endpoint.shared else "endpoint"
     if not own_tags and any(resource.kind == kind for resource in found):
         return found, "", ()
@@ -225,21 +230,6 @@ def _bucket(resources: tuple[Resource, ...], cloud: Cloud) -> str:
         resource.tag(TAG_BUCKET) for resource in sorted(resources, key=lambda r: r.kind not in SERVING_KINDS)
     )
     return next(filter(None, named), default_bucket(cloud.caller.account, cloud.caller.region))
-
-
-def _stored(name: str, bucket_services: BucketServices | None) -> dict[str, dict[str, int]]:
-    """Stored artifacts by id: path and size of each file."""
-    prefix, found = artifacts_prefix(name), defaultdict[str, dict[str, int]](dict)
-    for stored in bucket_services.store.list(prefix) if bucket_services else ():
-        stored_id, path = split_stored(stored.key.removeprefix(prefix))
-        found[stored_id][path] = stored.size
-    return dict(found)
-
-
-def _own_artifacts(stored: Mapping[str, Mapping[str, int]]) -> tuple[set[str], set[str]]:
-    """All of the deployment's artifacts, and the complete ones."""
-    own = {one for one in stored if not is_exported(one)}
-    return own, {one for one in own if any(path in stored[one] for path in WRITTEN_LAST)}
 
 
 def _confirmed(observed: CloudObserved, cloud: Cloud) -> Iterator[Resource]:

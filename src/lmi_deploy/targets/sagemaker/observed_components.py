@@ -94,11 +94,12 @@ def _is_ours(config: str, endpoint: str, cloud: Cloud) -> bool:
 
 
 def sharing(resources: tuple[Resource, ...], cloud: Cloud) -> tuple[str, ...] | None:
-    """The components of an endpoint that is shared; None for any other deployment."""
+    """The models on an endpoint that is shared; None for any other deployment."""
     endpoint = next((resource for resource in resources if resource.kind == "endpoint"), None)
     if endpoint is None or not endpoint.tag(TAG_SHARED):
         return None
-    return tuple(each.name for each in cloud.components.listed(endpoint.name))
+    listed = [cloud.components.component(each.name) for each in cloud.components.listed(endpoint.name)]
+    return tuple(each.name for each in listed if each is not None and not each.base)
 
 
 def _not_shared_reason(name: str, tags: dict[str, str]) -> str:

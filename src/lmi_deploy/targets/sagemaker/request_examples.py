@@ -6,6 +6,7 @@ import shlex
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER
+from lmi_deploy.domain.sagemaker.resource_names import adapter_component_name
 from lmi_deploy.targets.openai_example import openai_example
 
 
@@ -33,8 +34,19 @@ From Python:
   answer = runtime.invoke_endpoint(
       EndpointName="{name}",{argument} ContentType="{kind}", Body=body
   )
-  print(answer["Body"].read().decode())""",
+  print(answer["Body"].read().decode()){_adapters(spec)}""",
     )
+
+
+def _adapters(spec: Spec) -> str:
+    """The names that select them on a shared endpoint."""
+    if not spec.has_adapter_components:
+        return ""
+    named = "".join(
+        f"\n  {adapter.name}: {adapter_component_name(spec.name, adapter.name)}"
+        for adapter in spec.weights.adapters
+    )
+    return f"\nFor an adapter, name its component in place of {spec.name}:{named}"
 
 
 def aws_cli_command(name: str, region: str, content_type: str, body: str, *, component: str = "") -> str:

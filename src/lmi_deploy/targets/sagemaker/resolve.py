@@ -49,12 +49,12 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         )
     recipe = recipe.in_region(cloud.region)
     _refuse(recipe, weights.size)
+    _require_small(weights.adapters, shared=bool(recipe.endpoint.share))
     if weights.in_place is not None:
         require_outside(read_prefix(weights.in_place.address), cloud.bucket)
-    _require_small(weights.adapters)
-    endpoint = recipe.endpoint
+    size, endpoint = _size(recipe, weights), recipe.endpoint
     image, delivery = image_of(recipe, cloud.region), _delivery(recipe, engine, weights.size)
-    time = resolve_timeouts(recipe, delivery, chosen(recipe), weights.total_size)
+    time = resolve_timeouts(recipe, delivery, chosen(recipe), size)
     place = SageMakerPlace(
         account=cloud.account,
         partition=cloud.partition,
@@ -62,7 +62,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         bucket=cloud.bucket,
         role=role_arn(endpoint.role, cloud, default=ENDPOINT_ROLE, key="endpoint.role"),
         image=image,
-        placements=_placements(recipe, image, weights.total_size),
+        placements=_placements(recipe, image, size),
         count=endpoint.initial_count,
         environment=_environment(engine, recipe.container.environment),
         delivery=delivery,
@@ -85,11 +85,18 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         asynchronous=_asynchronous(recipe, cloud.bucket),
         update=_update_policy(endpoint),
         alarms=alarms_of(recipe),
-        component=component_place(recipe, degree=engine.tensor_parallel_degree, weights=weights.total_size),
+        component=component_place(recipe, degree=engine.tensor_parallel_degree, weights=size),
         regions=endpoint.regions,
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)
+
+
+def _size(recipe: Recipe, weights: WeightsSpec) -> int:
+    """Bytes that decide what the model gets. Not of adapters on a shared endpoint: there a change of them must not
+    change the model.
+    """
+    return weights.size_without_adapters if recipe.endpoint.share else weights.total_size
 
 
 def _asynchronous(recipe: Recipe, bucket: str) -> Asynchronous | None:
@@ -153,8 +160,9 @@ def _delivery(recipe: Recipe, engine: EngineSpec, size: int) -> Delivery:
     return chosen
 
 
-def _require_small(adapters: Sequence[AdditionalModel]) -> None:
-    size = sum(adapter.size for adapter in adapters)
+def _require_small(adapters: Sequence[AdditionalModel], *, shared: bool) -> None:
+    """On a shared endpoint each has an artifact of its own."""
+    size = 0 if shared else sum(adapter.size for adapter in adapters)
     if size > ARTIFACT_LIMIT:
         raise Unresolvable(
             f"adapters: {size_text(size)} in all; at most {ARTIFACT_LIMIT / 1000000000.0:g} GB, because every change "

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from lmi_deploy.domain.observed_state import CloudObserved
-from lmi_deploy.domain.record import DeploymentStatus, Record
+from lmi_deploy.domain.record import DeploymentStatus, Generation, Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
+from lmi_deploy.domain.sagemaker.adapter_actions import (
+    CreateAdapterComponent,
+    DeleteAdapterComponent,
+    UpdateAdapterComponent,
+)
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource
 from lmi_deploy.domain.sagemaker.component_actions import (
     CreateInferenceComponent,
     UpdateInferenceComponent,
 )
+from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import missing_tag_text
+from lmi_deploy.targets.sagemaker.plan.adapter_components import adapter_drift_words
 from lmi_deploy.targets.sagemaker.plan.alarm_actions import alarm_drift_words
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.instance_count import count_words
 from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaling_drift_words
 from lmi_deploy.targets.sagemaker.plan.traffic import traffic_words
+
+_COMPONENT_CHANGES: Final = (
+    CreateInferenceComponent,
+    UpdateInferenceComponent,
+    CreateAdapterComponent,
+    UpdateAdapterComponent,
+    DeleteAdapterComponent,
+)
 
 
 def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
@@ -31,7 +47,7 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
         return _of_shared_endpoint(observed.endpoint, observed.sharing)
     if observed.endpoint is not None:
         status, why = _of_endpoint(observed.endpoint, observed.record)
-        words = _drift_words(observed) if status == "in-step" else ""
+        words = _drift_words(observed) if status == "in-step" else adapter_drift_words(observed)
         unchecked = observed.weights_unchecked_reason if status == "in-step" else ""
         why = f"its weights in place were not checked: {unchecked}" if unchecked else why
         return ("drifted", words) if words else (status, why)
@@ -201,7 +217,7 @@ def update_submitted(record: Record, config: str) -> bool:
     # The settings of a component are those of the pending generation: an intent has no name for them.
     pending = record.coming
     is_component = pending is not None and pending.serving.cloud.component is not None
-    return is_component and any(record.started(CreateInferenceComponent, UpdateInferenceComponent))
+    return is_component and any(record.started(*_COMPONENT_CHANGES))
 
 
 def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:
@@ -210,8 +226,16 @@ def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:
     if pending is None or pending.server == endpoint.config or endpoint.status in SETTLING:
         return ""
     serves = f"{endpoint.config} serves"
+    if record.current and _model(pending) == _model(record.current) is not None:
+        return f"an `lmi up` to {pending.server} ended before its adapters were in service: {serves}"
     if not update_submitted(record, pending.server):
         return f"an `lmi up` to {pending.server} ended before it updated the endpoint: {serves}"
     return f"the update to {pending.server} was rolled back: {serves}" + (
         f" ({endpoint.reason})" * bool(endpoint.reason)
     )
+
+
+def _model(generation: Generation) -> ComponentSettings | None:
+    """Of a generation on a shared endpoint: the model without its adapters."""
+    component = generation.serving.cloud.component
+    return component.alone if component else None

@@ -12,16 +12,16 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.number_text import counted
-from lmi_deploy.domain.permissions import SCHEDULER
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker import component_actions as component_plan
 from lmi_deploy.domain.sagemaker import image_actions as image_plan
+from lmi_deploy.domain.sagemaker.adapter_actions import PackAdapter
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
 from lmi_deploy.domain.sagemaker.alarm_actions import RemoveAlarms, SetAlarms
 from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_marker, dashboard_name
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopCompileJob, StopTransferJob
-from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_SCHEDULER, TAG_TTL
+from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES, TAG_TTL
 from lmi_deploy.domain.sagemaker.scaling_actions import (
     RemoveScaling,
     SetInstanceCount,
@@ -39,6 +39,8 @@ from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests, delete_requests
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.sagemaker.job_watch import JobWatch
+from lmi_deploy.targets.sagemaker.perform.adapter_archive import pack_adapter
+from lmi_deploy.targets.sagemaker.perform.adapter_components import AdapterPerformers
 from lmi_deploy.targets.sagemaker.perform.artifact_storage import ArtifactStorage, remove_artifact
 from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers
 from lmi_deploy.targets.sagemaker.perform.endpoint_probe import EndpointProbe
@@ -49,6 +51,7 @@ from lmi_deploy.targets.sagemaker.perform.image_publishing import (
 )
 from lmi_deploy.targets.sagemaker.perform.instance_count import set_instance_count
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ResourceCreator, expiry_tags
+from lmi_deploy.targets.sagemaker.perform.schedules import remove_schedule, schedule_deletion
 from lmi_deploy.targets.sagemaker.perform.shared_endpoint import SharedEndpointCreator
 from lmi_deploy.targets.sagemaker.perform.traffic import set_traffic
 from lmi_deploy.targets.sagemaker.perform.versions import Versions
@@ -109,6 +112,7 @@ class SageMakerPerformers:
             cloud_plan.CreateModel: lambda a: replace(creating, spec=versions.of_model(a.model)).model(a),
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
             cloud_plan.CreateEndpoint: creating.endpoint,
+            PackAdapter: lambda action: pack_adapter(self.services().store, spec, action),
             component_plan.CreateSharedEndpoint: sharing.endpoint,
             component_plan.CreateInferenceComponent: sharing.component,
             cloud_plan.ProbeEndpoint: lambda action: self._probe.run(action, *versions.codecs),
@@ -120,6 +124,7 @@ class SageMakerPerformers:
         cloud, clock, hosting = self.cloud, self.clock, self.cloud.hosting
         components = ComponentPerformers(cloud=cloud, clock=clock)
         return {
+            **AdapterPerformers(cloud=cloud, clock=clock).table,
             component_plan.UpdateInferenceComponent: components.update,
             component_plan.AwaitInferenceComponent: components.wait,
             component_plan.DeleteInferenceComponent: components.delete,
@@ -139,9 +144,9 @@ class SageMakerPerformers:
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
-            cloud_plan.ScheduleDeletion: lambda action: _schedule_deletion(cloud, clock, action),
+            cloud_plan.ScheduleDeletion: lambda action: schedule_deletion(cloud, clock, action),
             cloud_plan.RemoveDashboard: lambda action: _remove_dashboard(cloud, action),
-            cloud_plan.RemoveSchedule: lambda action: _remove_schedule(cloud, action),
+            cloud_plan.RemoveSchedule: lambda action: remove_schedule(cloud, action),
             cloud_plan.DeleteEndpoint: lambda action: endpoint_waiter.delete(
                 action, cloud=cloud, clock=clock
             ),
@@ -258,34 +263,9 @@ def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Ste
     return f"it expires at {dict(tags)[TAG_EXPIRES]}"
 
 
-def _schedule_deletion(cloud: Cloud, clock: Clock, action: cloud_plan.ScheduleDeletion) -> Steps:
-    """The tag of a new endpoint is set when that is created."""
-    observed = cloud.hosting.endpoint(action.endpoint)
-    tags = dict(cloud.hosting.tags(observed.arn)) if observed and not action.ttl else {}
-    at = tags.get(TAG_EXPIRES) or dict(expiry_tags(clock, action.ttl))[TAG_EXPIRES]
-    yield from Propagation(cloud=cloud, clock=clock).until_assumable(
-        action.role,
-        lambda: cloud.schedules.delete_at(action.endpoint, at, role=action.role),
-        key=action.key,
-        service=SCHEDULER,
-    )
-    if observed is not None:
-        cloud.hosting.tag(observed.arn, ((TAG_SCHEDULER, action.role),))
-    return f"EventBridge Scheduler deletes it at {at}"
-
-
 def _remove_dashboard(cloud: Cloud, action: cloud_plan.RemoveDashboard) -> Steps:
     name, marker = dashboard_name(action.endpoint, cloud.caller.region), dashboard_marker(action.endpoint)
     return _call(cloud.dashboards.remove, name, marker=marker)
-
-
-def _remove_schedule(cloud: Cloud, action: cloud_plan.RemoveSchedule) -> Steps:
-    """The tag first: as long as the schedule exists, the next plan removes it."""
-    yield from ()
-    if observed := cloud.hosting.endpoint(action.endpoint):
-        cloud.hosting.untag(observed.arn, (TAG_SCHEDULER,))
-    cloud.schedules.remove(action.endpoint)
-    return "removed"
 
 
 def _arn(cloud: Cloud, endpoint: str) -> str:

@@ -10,6 +10,7 @@ from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
+from lmi_deploy.domain.sagemaker.adapter_actions import DeleteAdapterComponent
 from lmi_deploy.domain.sagemaker.component_actions import (
     AwaitInferenceComponent,
     DeleteInferenceComponent,
@@ -83,7 +84,7 @@ class ComponentPerformers:
         yield from printed.new_lines()
         return _verdict(observed, action, tuple(printed.last))
 
-    def delete(self, action: DeleteInferenceComponent) -> Steps:
+    def delete(self, action: DeleteInferenceComponent | DeleteAdapterComponent) -> Steps:
         """SageMaker cannot delete a component that is being created or updated: wait for that first."""
         started, interval, requested = self.clock.monotonic(), poll_intervals(), False
         while (observed := self.cloud.components.component(action.component)) is not None:

@@ -34,7 +34,7 @@ class EndpointProbe:
     def run(self, action: ProbeEndpoint, codec: Codec | None = None, other: Codec | None = None) -> Steps:
         """`codec` and `other` (the candidate's): by default those of the record."""
         outcome = yield from self._send(
-            action, codec or codec_of(self._serving()), VARIANT * bool(action.candidate)
+            action, codec or codec_of(self._serving(), self.ref.name), VARIANT * bool(action.candidate)
         )
         if action.candidate is not None:
             outcome = yield from self._candidate(action, other, outcome)
@@ -91,4 +91,4 @@ class EndpointProbe:
         candidate = self._serving().candidate
         if candidate is None:
             raise NotFound(f"{self.ref.name}: no record of its candidate", hint="`lmi up` writes one")
-        return codec_of(candidate.serving)
+        return codec_of(candidate.serving, self.ref.name)

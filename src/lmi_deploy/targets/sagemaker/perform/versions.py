@@ -25,7 +25,15 @@ class Versions:
         """How requests to each of them are encoded: of the version that serves, then of its candidate."""
         second = self.spec.candidate
         specs = (self.spec, *((second.spec,) if second else ()))
-        return tuple(Codec(ENGINES[one.engine.name], one.engine.handler, one.model.task) for one in specs)
+        return tuple(
+            Codec(
+                ENGINES[one.engine.name],
+                one.engine.handler,
+                one.model.task,
+                one.name if one.has_adapter_components else "",
+            )
+            for one in specs
+        )
 
     def of_weights(self, name: str) -> Spec:
         own = {weights_of(self.spec), *(each.weights_name for each in self.spec.weights.additional)}

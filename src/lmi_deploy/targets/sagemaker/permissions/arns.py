@@ -9,6 +9,7 @@ from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.permissions import Condition
+from lmi_deploy.domain.recipe_keys import ADAPTER_ENGINES
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.async_layout import async_prefix
 from lmi_deploy.domain.sagemaker.dashboard_names import dashboard_name
@@ -53,6 +54,17 @@ class Arns:
     @property
     def component(self) -> str:
         return self.of("sagemaker", f"inference-component/{self.name}")
+
+    @property
+    def own_components(self) -> tuple[str, ...]:
+        """Its model on a shared endpoint, and the adapters of that, also those that the recipe no longer has; none
+        without a model there.
+        """
+        if self.spec.cloud.component is None:
+            return ()
+        if self.prefix or self.spec.engine.name not in ADAPTER_ENGINES:
+            return (self.component,)
+        return (self.component, self.of("sagemaker", f"inference-component/{self.name}-*-{_DIGEST}"))
 
     @property
     def components(self) -> str:

@@ -20,8 +20,8 @@ def use_components(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:DeleteInferenceComponent",
             "sagemaker:UpdateInferenceComponent",
         ),
-        resources=(*arns.endpoints[1:], arns.component),
-        why="the model on the shared endpoint; the other models on it are not its own",
+        resources=(*arns.endpoints[1:], *arns.own_components),
+        why="the model on the shared endpoint, and its adapters; the other models on it are not its own",
     )
     yield PolicyStatement(
         sid="LookAtComponents",

@@ -107,7 +107,7 @@ def _endpoint(arns: Arns) -> Iterator[PolicyStatement]:
             *arns.endpoints,
             *arns.endpoint_configs,
             arns.models,
-            *((arns.component,) if arns.spec.cloud.component else ()),
+            *arns.own_components,
         ),
         why="tag every resource, so that lmi finds it",
     )
@@ -127,7 +127,7 @@ def _endpoint(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:InvokeEndpointWithResponseStream",
             "sagemaker:UpdateEndpointWeightsAndCapacities",
         ),
-        resources=(*arns.endpoints, *((arns.component,) if arns.spec.cloud.component else ())),
+        resources=(*arns.endpoints, *arns.own_components),
         why="probe the endpoint; remove tags that are no longer in the recipe; `lmi scale`, and scaling, which needs "
         "it of the caller that registers an endpoint",
     )

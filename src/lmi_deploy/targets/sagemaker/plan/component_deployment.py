@@ -19,7 +19,12 @@ from lmi_deploy.domain.sagemaker.component_actions import (
     DeleteSharedEndpoint,
     UpdateInferenceComponent,
 )
-from lmi_deploy.domain.sagemaker.component_settings import ComponentPlace, ObservedComponent, SharedEndpoint
+from lmi_deploy.domain.sagemaker.component_settings import (
+    ComponentPlace,
+    ComponentSettings,
+    ObservedComponent,
+    SharedEndpoint,
+)
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     SETTLING,
@@ -32,6 +37,11 @@ from lmi_deploy.errors import Refused, Unresolvable
 from lmi_deploy.sizing.component_packing import InstanceShare, unplaced, whole
 from lmi_deploy.targets.sagemaker.component_place import share_of
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION, DesiredState, wait_timeout
+from lmi_deploy.targets.sagemaker.plan.adapter_components import (
+    adapter_tags,
+    remove_adapters,
+    serve_adapters,
+)
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import set_expiry
 from lmi_deploy.targets.sagemaker.plan.resource_actions import existing, restore
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
@@ -52,13 +62,15 @@ def serve_component(
     assert settings is not None
     require_same_endpoint(spec, desired, shared)
     lost = current is not None and current.status in _FOR_GOOD
+    removed, adapters = _adapters(spec, settings, observed, lost=lost)
     if current is not None and not lost:
         yield from set_expiry(spec, observed)
         # While it is updated, the settings that it will have are not shown.
-        if current.settings == settings and current.status != "Updating":
+        if current.settings.alone == settings.alone and current.status != "Updating":
             yield from _more_instances(spec, shared)
-            if current.status in SETTLING:
-                yield from settle_component(spec, desired)
+            yield from removed
+            if current.status in SETTLING or adapters:
+                yield from settle_component(spec, desired, adapters, wait=current.status in SETTLING)
             yield from restore(desired, desired.configs[0], observed)
             yield from tagging(observed, tags_of(spec))
             return
@@ -66,20 +78,38 @@ def serve_component(
     if desired.model not in existing(observed, "model"):
         yield CreateModel(model=desired.model, settings=desired.settings)
     yield from _endpoint(spec, desired.configs[0].settings, shared)
+    # Before the model: SageMaker deletes none with adapters, and the new one may accept none.
+    yield from removed
     if lost:
         yield DeleteInferenceComponent(component=spec.name)
     if current is None or lost:
-        yield CreateInferenceComponent(component=spec.name, settings=settings, tags=spec.cloud.tags)
+        yield CreateInferenceComponent(component=spec.name, settings=settings.alone, tags=spec.cloud.tags)
     else:
-        yield UpdateInferenceComponent(component=spec.name, settings=settings)
-    yield from settle_component(spec, desired)
+        yield UpdateInferenceComponent(component=spec.name, settings=settings.alone)
+    yield from settle_component(spec, desired, adapters)
     if current is not None and not lost:
         yield from tagging(observed, tags_of(spec))
 
 
-def settle_component(spec: Spec, desired: DesiredState) -> Iterator[Action]:
-    (config,) = desired.configs
-    yield AwaitInferenceComponent(component=spec.name, config=config.name, timeout=wait_timeout(spec))
+def _adapters(
+    spec: Spec, settings: ComponentSettings, observed: CloudObserved, *, lost: bool
+) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
+    """What removes adapters, and what serves them; of a model that is created again all of both."""
+    return (
+        tuple(remove_adapters(None if lost else settings, observed)),
+        tuple(serve_adapters(settings, adapter_tags(spec), observed, anew=lost)),
+    )
+
+
+def settle_component(
+    spec: Spec, desired: DesiredState, adapters: tuple[Action, ...], *, wait: bool = True
+) -> Iterator[Action]:
+    """The model first: SageMaker adds adapters to one that is in service."""
+    assert desired.component is not None
+    config = desired.component.alone.name(spec.name)
+    if wait:
+        yield AwaitInferenceComponent(component=spec.name, config=config, timeout=wait_timeout(spec))
+    yield from adapters
     yield ProbeEndpoint(endpoint=spec.name, probe=spec.probe, shared=_place(spec).endpoint)
 
 

@@ -166,6 +166,11 @@ def target_endpoint_config(endpoint: ObservedEndpoint) -> str:
 
 def _is_owned_target(config: str, desired: DesiredState, observed: CloudObserved) -> bool:
     known = {g.server for g in observed.record.generations} if observed.record else set()
+    if observed.component is not None and desired.component is not None:
+        # Its adapters change alone, and one after the other.
+        places = [g.serving.cloud.component for g in observed.record.known] if observed.record else []
+        models = [place.alone for place in (desired.component, *places) if place is not None]
+        return observed.component.settings.alone in models
     return desired.endpoint_config(config) is not None or config in known | resource_names(
         observed, "endpoint-config"
     )

@@ -19,6 +19,7 @@ from lmi_deploy.domain.sagemaker.actions import (
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint, ResourceKind
 from lmi_deploy.domain.sagemaker.s3_layout import stored_artifacts
 from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredState
+from lmi_deploy.targets.sagemaker.plan.adapter_components import adapter_artifacts
 
 
 def resource_names(observed: CloudObserved, kind: ResourceKind) -> set[str]:
@@ -74,6 +75,8 @@ def clear(
     configs = {config.name for config in desired.configs} | {generation.server for generation in kept}
     models = {model.name for model in desired.models} | {name for one in kept for name in one.serving.models}
     stored = {*stored_artifacts(spec, artifact)} | {name for one in kept for name in one.artifacts}
+    places = (desired.component, *(generation.serving.cloud.component for generation in kept))
+    stored |= {each for place in places for each in adapter_artifacts(place)}
     for name in sorted(existing(observed, "endpoint-config") - configs):
         yield DeleteEndpointConfig(config=name)
     for name in sorted(existing(observed, "model") - models):

@@ -18,6 +18,12 @@ from lmi_deploy.domain.sagemaker.tags import weights_tags
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
+from lmi_deploy.targets.sagemaker.plan.adapter_components import (
+    adapter_artifacts,
+    recorded_adapter_tags,
+    remove_adapters,
+    serve_adapters,
+)
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.resource_actions import existing
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
@@ -93,9 +99,13 @@ def _component_switch(
     name, settings = observed.ref.name, previous.serving.cloud.component
     assert settings is not None
     timeout = previous.serving.place.wait_timeout or 2 * PROVISION
+    model, current = settings.alone, observed.component
+    serves = current is not None and current.settings.alone == model and current.status != "Updating"
     return (
-        *(() if has_started else (UpdateInferenceComponent(component=name, settings=settings),)),
-        AwaitInferenceComponent(component=name, config=previous.server, timeout=timeout),
+        *remove_adapters(settings, observed),
+        *(() if has_started or serves else (UpdateInferenceComponent(component=name, settings=model),)),
+        AwaitInferenceComponent(component=name, config=model.name(name), timeout=timeout),
+        *serve_adapters(settings, recorded_adapter_tags(previous, observed), observed),
         *recorded_probe(previous, name, settings.place.endpoint),
         *tagging(observed, _tags(previous)),
     )
@@ -129,6 +139,8 @@ def lacks(generation: Generation, observed: CloudObserved) -> str:
     for model in generation.serving.models:
         if model not in known:
             return f"its model {model} was deleted, or is not lmi's"
+    if lost := sorted(adapter_artifacts(generation.serving.cloud.component) - {*observed.artifacts}):
+        return f"the artifact {lost[0]} of an adapter was deleted"
     return _replaced_objects(generation, observed.record)
 
 

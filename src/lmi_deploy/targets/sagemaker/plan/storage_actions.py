@@ -19,6 +19,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotCompiled, NotFound
+from lmi_deploy.targets.sagemaker.plan.adapter_components import pack_adapters
 
 
 def storage_actions(
@@ -33,6 +34,7 @@ def storage_actions(
     if second is not None and (own := artifact_id(second.spec, second.artifact)) != stored:
         missing = own not in observed.artifacts
         yield from _put(own, second.spec, second.artifact, observed, missing=missing)
+    yield from pack_adapters(spec, observed)
 
 
 def export_actions(

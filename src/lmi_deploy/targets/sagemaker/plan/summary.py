@@ -144,7 +144,7 @@ def _shared(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
     """The endpoint that the model shares, and what it gets of it."""
     if place.component is None:
         return ()
-    found = inventory.shared.components if inventory.shared else ()
+    found = inventory.shared.models if inventory.shared else ()
     others = f", with {', '.join(each.name for each in found)}" if found else ""
     copies = f"{place.component.copies} x ({place.component.words})"
     return (("shared endpoint", f"{place.component.endpoint}{others}"), ("share", copies))

@@ -24,6 +24,7 @@ from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransfer
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.errors import Refused
+from lmi_deploy.targets.sagemaker.plan.adapter_components import remove_adapters
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.alarm_actions import remove_alarms
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
@@ -59,6 +60,7 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     # Before the endpoint: its alarms would stay behind.
     if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
         yield RemoveScaling(endpoint=name)
+    yield from remove_adapters(None, observed)
     if observed.endpoint is not None and not observed.not_owned_reason:
         yield from end_foreign_scaling(observed)
         shared = observed.endpoint.shared

@@ -15,6 +15,11 @@ from lmi_deploy.domain.sagemaker.component_actions import AwaitInferenceComponen
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import SetTraffic
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
+from lmi_deploy.targets.sagemaker.plan.adapter_components import (
+    recorded_adapter_tags,
+    remove_adapters,
+    serve_adapters,
+)
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.traffic import recorded_probe, recorded_traffic
 from lmi_deploy.targets.sagemaker.status import update_submitted
@@ -32,7 +37,7 @@ def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Ge
         return Plan(deployment=name, actions=()), None
     config = pending.server if pending else pending_endpoint_config(endpoint)
     wait_timeout = timeout or (pending.serving.place.wait_timeout if pending else 0) or 2 * PROVISION
-    actions: list[Action] = [_await(endpoint, config, wait_timeout)]
+    actions: list[Action] = [*_settle(observed, pending, config, wait_timeout)]
     if pending:
         actions += recorded_probe(pending, name, endpoint.shared)
     actions += (left := tuple(_interrupted_actions(record)))
@@ -42,10 +47,20 @@ def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Ge
     return Plan(deployment=name, actions=tuple(actions)), pending
 
 
-def _await(endpoint: ObservedEndpoint, config: str, timeout: int) -> AwaitService | AwaitInferenceComponent:
-    if endpoint.shared:
-        return AwaitInferenceComponent(component=endpoint.name, config=config, timeout=timeout)
-    return AwaitService(endpoint=endpoint.name, config=config, timeout=timeout)
+def _settle(
+    observed: CloudObserved, pending: Generation | None, config: str, timeout: int
+) -> Iterator[Action]:
+    """A model on a shared endpoint, then its adapters: SageMaker adds them to one that is in service."""
+    name, component = observed.ref.name, observed.component
+    if component is None:
+        yield AwaitService(endpoint=name, config=config, timeout=timeout)
+        return
+    settings = (pending and pending.serving.cloud.component) or component.settings
+    if pending:
+        yield from remove_adapters(settings, observed)
+    yield AwaitInferenceComponent(component=name, config=settings.alone.name(name), timeout=timeout)
+    if pending:
+        yield from serve_adapters(settings, recorded_adapter_tags(pending, observed), observed)
 
 
 def _is_in_progress(record: Record | None, endpoint: ObservedEndpoint) -> bool:
