@@ -1,7 +1,8 @@
-"""Step scaling, and an asynchronous endpoint that scales to zero with its queue and back."""
+"""Step scaling; an asynchronous endpoint and an inference component that scale to zero and back."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.emulator.test_async_invocation import content, created
 from tests.emulator.test_autoscaling import (
     PROVISIONED,
     SCALED,
+    TIMEOUT,
     activities,
     bounds,
     counts,
@@ -18,6 +20,7 @@ from tests.emulator.test_autoscaling import (
     to_the_minute,
     until,
 )
+from tests.emulator.test_components import create, described, invoke, settled, with_model
 from tests.emulator.test_scaling_policies import put_policy
 from tests.support.emulator_process import Emulated
 
@@ -143,3 +146,101 @@ def test_asynchronous_endpoint_scales_to_zero_and_its_queue_wakes_it(idle_emulat
     idle_emulator.advance(10)
     assert content(idle_emulator, response["OutputLocation"]) == b"late"
     assert counts(idle_emulator, "sleeper") == (1, 1)
+
+
+COPIES = "sagemaker:inference-component:DesiredCopyCount"
+MANAGED = {"Status": "ENABLED", "MinInstanceCount": 0, "MaxInstanceCount": 2}
+
+
+def test_idle_component_scales_to_zero_with_its_instances_and_a_request_wakes_it(
+    idle_emulator: Emulated,
+) -> None:
+    aws = idle_emulator
+    shared_at_night(aws, "night")
+    target = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "inference-component/night-1",
+        "ScalableDimension": COPIES,
+    }
+    api, watch = aws.client("application-autoscaling"), aws.client("cloudwatch")
+    api.register_scalable_target(**target, MinCapacity=0, MaxCapacity=2)
+    metric = "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
+    api.put_scaling_policy(
+        PolicyName="track",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration={
+            "TargetValue": 4.0,
+            "PredefinedMetricSpecification": {"PredefinedMetricType": metric},
+        },
+        **target,
+    )
+    names = [
+        alarm["AlarmName"]
+        for alarm in watch.describe_alarms(AlarmNamePrefix="TargetTracking-inf")["MetricAlarms"]
+    ]
+    assert all(name.startswith("TargetTracking-inference-component/night-1-Alarm") for name in names)
+    step = {"MetricIntervalLowerBound": 0.0, "ScalingAdjustment": 1}
+    arn = api.put_scaling_policy(
+        PolicyName="wake",
+        PolicyType="StepScaling",
+        StepScalingPolicyConfiguration={
+            "AdjustmentType": "ChangeInCapacity",
+            "StepAdjustments": [step],
+            "Cooldown": 60,
+        },
+        **target,
+    )["PolicyARN"]
+    watch.put_metric_alarm(
+        AlarmName="night-wake",
+        AlarmActions=[arn],
+        Namespace="AWS/SageMaker",
+        MetricName="NoCapacityInvocationFailures",
+        Dimensions=[{"Name": "InferenceComponentName", "Value": "night-1"}],
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1.0,
+        ComparisonOperator="GreaterThanOrEqualToThreshold",
+    )
+    aws.advance(1000)
+    reached(aws, "night-1", requested=0, copies=0)
+    assert counts(aws, "night") == (1, 1)
+    aws.advance(700)
+    assert counts(aws, "night") == (0, 0)
+    runtime = aws.client("sagemaker-runtime")
+    with pytest.raises(runtime.exceptions.ClientError, match="has no capacity to process this request"):
+        invoke(aws, "night", "night-1", "x")
+    aws.advance(61)
+    reached(aws, "night-1", requested=1, copies=0)
+    assert counts(aws, "night") == (1, 1)
+    aws.advance(PROVISIONED)
+    reached(aws, "night-1", requested=1, copies=1)
+    assert invoke(aws, "night", "night-1", "x") == b'"x"'
+
+
+def shared_at_night(aws: Emulated, name: str) -> None:
+    variant = {
+        "VariantName": "v",
+        "InstanceType": "ml.g5.12xlarge",
+        "InitialInstanceCount": 1,
+        "ManagedInstanceScaling": MANAGED,
+    }
+    aws.client("sagemaker").create_endpoint_config(
+        EndpointConfigName=name, ExecutionRoleArn=aws.role(), ProductionVariants=[variant]
+    )
+    aws.endpoint(name)
+    aws.advance(PROVISIONED)
+    aws.settled(name)
+    create(aws, f"{name}-1", name, with_model(aws, f"{name}-m"))
+    aws.advance(PROVISIONED)
+    assert settled(aws, f"{name}-1")["InferenceComponentStatus"] == "InService"
+
+
+def reached(aws: Emulated, name: str, *, requested: int, copies: int) -> None:
+    desired, deadline = (
+        {"DesiredCopyCount": requested, "CurrentCopyCount": copies},
+        time.monotonic() + TIMEOUT,
+    )
+    while (found := described(aws, name))["RuntimeConfig"] != desired:
+        assert time.monotonic() < deadline, f"{found}\n{aws.log.read_text()}"
+        time.sleep(0.02)

@@ -39,6 +39,7 @@ _WRITES = frozenset(
         ),
         *("delete_at", "set_instance_count", "set_traffic", "write"),
         *("create_component", "update_component", "delete_component", "create_adapter", "update_adapter"),
+        *("set_copies",),
         *("create", "delete_image", "delete_repository"),
         *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),
     }

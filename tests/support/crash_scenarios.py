@@ -59,6 +59,11 @@ SHARED_CHANGED = SHARED + "options: {dtype: fp32}\n"
 TRIED = RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.xlarge") + (
     "endpoint: {candidate: {set: {options.dtype: fp32}, traffic_percent: 10}}\n"
 )
+SHARED_SCALED = SHARED.replace(
+    "share: team",
+    "share: team, instance_scaling: {min: 0, max: 2}, "
+    "autoscaling: {min: 0, max: 3, concurrent_requests_per_model: 8}",
+)
 BY_JOB = RECIPE + "weights: {via: job}\n"
 ADAPTED = """\
 name: tiny
@@ -151,6 +156,7 @@ class CrashApp(CloudApp):
             "models": sorted(account.models),
             "tags": {arn: _timeless(tags) for arn, tags in account.tags.items() if "-job/" not in arn},
             "scaling": dict(self.cloud.scalers.targets),
+            "copies": dict(self.cloud.scalers.components),
             "foreign scaling": sorted(account.scaled),
             "alarms": {name: found.settings for name, found in self.cloud.alarms.found.items()},
             "schedules": {name: schedule.role for name, schedule in self.cloud.schedules.found.items()},
@@ -191,6 +197,7 @@ class CrashApp(CloudApp):
         ]
         things += [
             *self.cloud.scalers.targets,
+            *self.cloud.scalers.components,
             *self.cloud.account_state.scaled,
             *self.cloud.schedules.found,
             *self.cloud.dashboards.found,
@@ -468,6 +475,11 @@ SCENARIOS: dict[str, Scenario] = {
         SHARED_CHANGED, ("rollback", "tiny", "--yes"), Ups((SHARED, SHARED_CHANGED))
     ),
     "down, on a shared endpoint": Scenario(SHARED, DOWN, Ups((SHARED,))),
+    "scaling of copies off": Scenario(
+        SHARED_SCALED.replace(", autoscaling: {min: 0, max: 3, concurrent_requests_per_model: 8}", ""),
+        before=Ups((SHARED_SCALED,), _scaled_by_hand),
+    ),
+    "down, with scaled copies": Scenario(SHARED_SCALED, DOWN, Ups((SHARED_SCALED,))),
     "down": Scenario(CHANGED, DOWN, Ups((CHANGED,))),
     "down, scaled, logs and weights too": Scenario(
         BUILT_AND_SCALED, (*DOWN, "--purge", "--logs"), Ups((BUILT_AND_SCALED,), _has_printed)

@@ -48,24 +48,32 @@ SettingsT = TypeVar("SettingsT", JobSettings, OptimizationSettings)
 
 @dataclass
 class FakeAutoscaling:
+    """`targets` are variants, by their endpoint; `components` inference components."""
+
     state: AccountState
     targets: dict[str, Scaling] = field(default_factory=dict)
+    components: dict[str, Scaling] = field(default_factory=dict)
 
     def scaling(self, endpoint: str, of: ScalableKind = "variant") -> Scaling | None:
         self.state.call("scaling")
-        return self.targets.get(endpoint) if endpoint in self.state.endpoints else None
+        # AWS documents no end of a component's target with the component.
+        exists = of == "component" or endpoint in self.state.endpoints
+        return self._of(of).get(endpoint) if exists else None
 
     def scale(self, endpoint: str, scaling: Scaling, of: ScalableKind = "variant") -> None:
         self.state.call("scale")
-        if endpoint not in self.state.endpoints:
-            raise NotFound(f"scaling of {endpoint}: no such endpoint", hint="bring it up")
-        self.targets[endpoint] = scaling
+        if endpoint not in (self.state.components if of == "component" else self.state.endpoints):
+            raise NotFound(f"scaling of {endpoint}: no such {of}", hint="bring it up")
+        self._of(of)[endpoint] = scaling
         self.state.failures.lose("scale")
 
     def remove(self, endpoint: str, of: ScalableKind = "variant") -> None:
         self.state.call("remove_scaling")
-        self.targets.pop(endpoint, None)
+        self._of(of).pop(endpoint, None)
         self.state.failures.lose("remove_scaling")
+
+    def _of(self, kind: ScalableKind) -> dict[str, Scaling]:
+        return self.components if kind == "component" else self.targets
 
 
 @dataclass

@@ -117,6 +117,19 @@ class FakeComponents:
         self._change(name, started, ended)
         account.failures.lose("update_adapter")
 
+    def set_copies(self, name: str, copies: int) -> None:
+        account = self.state
+        account.call("set_copies")
+        before = self._settled(name)
+        if before.status != "InService":
+            raise Conflict(f"inference component {name}: it cannot be scaled", hint="delete it")
+        now = account.clock.now().isoformat()
+        settings = before.settings.with_copies(copies)
+        started = replace(before, status="Updating", reason="", modified=now, settings=settings)
+        reason = account.failures.reasons.get("more copies", "") if copies > before.copies else ""
+        self._change(name, started, replace(before, reason=reason) if reason else _serving(started, settings))
+        account.failures.lose("set_copies")
+
     def delete_component(self, name: str) -> None:
         account = self.state
         account.call("delete_component")

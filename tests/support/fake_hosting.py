@@ -33,6 +33,7 @@ from lmi_deploy.errors import (
     CloudError,
     Conflict,
     LmiError,
+    NoCopies,
     NotFound,
     QuotaExceeded,
     RoleNotAssumable,
@@ -53,7 +54,7 @@ WRITES = frozenset(
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag", "untag"),
         *("set_instance_count", "set_traffic"),
         *("delete_endpoint", "delete_endpoint_config", "delete_model"),
-        *("create_component", "update_component", "delete_component"),
+        *("create_component", "update_component", "set_copies", "delete_component"),
         *("create_adapter", "update_adapter"),
         *("create_repository", "delete_image", "delete_repository"),
         *("delete_at", "remove_schedule", "write_dashboard", "remove_dashboard"),
@@ -141,6 +142,8 @@ class AccountState:
     prints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What the containers of an endpoint print, once they run."""
     answer: FakeResponse = ok_response
+    refused: Callable[[ObservedComponent], None] = lambda observed: None
+    """What AWS does after a request to a component without copies."""
     queued: bool = False
     """Whether asynchronous requests stay in the queue."""
     objects: Callable[[str], ObjectStore] | None = None
@@ -448,7 +451,9 @@ class FakeHosting:
             served = self.state.components.get(component)
             base = served.observed.base if served and served.observed.status == "InService" else ""
             serving = self.state.components.get(base) if base else served
-            if serving is None or not serving.observed.copies:
+            if serving is not None and serving.observed.status in ("InService", "Updating"):
+                self._require_copies(serving.observed)
+            elif serving is None or not serving.observed.copies:
                 raise NotFound(f"inference component {component}: it does not answer", hint="look at it")
         found = self.state.endpoints.get(name)
         if found is None or found.observed.status in ("Creating", "Failed"):
@@ -457,6 +462,11 @@ class FakeHosting:
         if variant == CANDIDATE and (candidate is None or candidate.shadow):
             raise NotFound(f"endpoint {name}: Variant {variant} not found", hint="look at it")
         yield from self.state.answer(component or name, request)
+
+    def _require_copies(self, observed: ObservedComponent) -> None:
+        if not observed.copies:
+            self.state.refused(observed)
+            raise NoCopies(f"inference component {observed.name}: no copy of the model runs now", hint="wait")
 
     def invoke_async(self, name: str, call: AsyncCall) -> AsyncLocations:
         """Answered at once, unless `queued`; an error of the model is a failure."""

@@ -246,7 +246,7 @@ def _dearest(deployment: DeploymentPlan, deps: Dependencies) -> tuple[Price | No
     prices = [table.price(placement.instance, place.region) for placement in place.placements]
     known = [price for price in prices if price]
     dearest = max(known, key=lambda price: price.hourly) if len(known) == len(prices) else None
-    return dearest, place.scaling.highest if place.scaling else place.count
+    return dearest, place.instances[1]
 
 
 def _parameters(bench: Bench) -> dict[str, Any]:

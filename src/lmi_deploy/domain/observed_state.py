@@ -180,13 +180,13 @@ class CloudObserved:
     scaling: Scaling | None = None
     """As registered; None without it, and if it was not read."""
     scaling_read: bool = False
-    """Whether it was: of an endpoint that is recorded as scaled, for a teardown and for `lmi scale`."""
+    """Whether it was: of a deployment that is recorded as scaled, for a teardown and for `lmi scale`."""
     alarms: ObservedAlarms | None = None
     """As registered; None without any, and if they were not read."""
     alarms_read: bool = False
     """Whether they were: of an endpoint that is recorded with some, and for a teardown."""
-    count_by_hand: int = 0
-    """The number of instances, if neither the last `lmi up` nor autoscaling set it; else 0."""
+    count_by_hand: int | None = None
+    """The number of instances or copies, if neither the last `lmi up` nor autoscaling set it."""
     log_group: str = ""
     """Its name, where CloudWatch has one."""
     other_locations: tuple[DeploymentRef, ...] = ()

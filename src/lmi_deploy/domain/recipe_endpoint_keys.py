@@ -19,7 +19,7 @@ from lmi_deploy.domain.recipe_key_types import (
     PairsOf,
     Seconds,
 )
-from lmi_deploy.domain.recipe_scaling_keys import Autoscaling
+from lmi_deploy.domain.recipe_scaling_keys import Autoscaling, InstanceScaling
 from lmi_deploy.domain.settings_digest import digest_tag
 
 TargetName = Literal["sagemaker", "local"]
@@ -143,7 +143,11 @@ class UpdatePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    copies: Annotated[int, Integer(1, 1_000), Doc("Copies of the model, each with its own share.", "2")] = 1
+    copies: Annotated[
+        int | None,
+        Integer(1, 1_000),
+        Doc("Copies of the model, each with its own share; by default 1, or autoscaling's larger min.", "2"),
+    ] = None
     accelerators: Annotated[
         int | None,
         Integer(1, 64),
@@ -231,6 +235,13 @@ class Endpoint:
     component: Annotated[Component | None, Doc("With `share`: how much of the endpoint this model gets.")] = (
         None
     )
+    instance_scaling: Annotated[
+        InstanceScaling | None,
+        Doc(
+            "With `share`: SageMaker adds and removes instances as the copies of all models need them (managed "
+            "instance scaling). The same in every recipe of the endpoint."
+        ),
+    ] = None
     kms_key: Annotated[
         str | None,
         MatchingRule("kms_key", "KMS key"),
@@ -238,7 +249,10 @@ class Endpoint:
     ] = None
     network_isolation: Annotated[bool, Doc("Give the container no network access.", "true")] = False
     vpc: Annotated[Vpc | None, Doc("The VPC that the endpoint joins.")] = None
-    autoscaling: Annotated[Autoscaling | None, Doc("Scale the number of instances with the load.")] = None
+    autoscaling: Annotated[
+        Autoscaling | None,
+        Doc("Scale the number of instances with the load; with `share`, the number of copies of this model."),
+    ] = None
     alarms: Annotated[
         Alarms | None,
         Doc(
@@ -269,4 +283,16 @@ class Endpoint:
     @property
     def initial_count(self) -> int:
         """How many instances it starts with."""
-        return self.count or max(self.autoscaling.min if self.autoscaling else 1, 1)
+        scaling = self.autoscaling if self.share is None else self.instance_scaling
+        return self.count or max(scaling.min if scaling else 1, 1)
+
+    @property
+    def most_instances(self) -> int:
+        """That the copies on a shared endpoint may be placed on."""
+        return self.instance_scaling.max if self.instance_scaling else self.initial_count
+
+    @property
+    def initial_copies(self) -> int:
+        """How many copies a model on a shared endpoint starts with."""
+        given = self.component.copies if self.component else None
+        return given or max(self.autoscaling.min if self.autoscaling else 1, 1)

@@ -90,14 +90,15 @@ class StepScaling:
     minutes: Annotated[int, Integer(1, 60), Doc("For how many minutes the value must be there.", "3")] = 2
     cooldown: Annotated[int, Seconds(0, 86_400), Doc("Wait after it acted.", "10m")] = COOLDOWN
 
-    @property
-    def words(self) -> str:
+    def words_in(self, things: str) -> str:
+        """`things` are counted: instances, or copies."""
         dimensions = ", ".join(f"{key} {value}" for key, value in self.dimensions)
         of = f" of {dimensions}" if dimensions else ""
         steps = ", ".join(f"{change} from {distance}" for distance, change in self.adjustments)
+        unit = things if self.unit == "instances" else self.unit
         return (
             f"{self.statistic} of {self.namespace} {self.metric}{of} {self.when} {self.threshold:g} for {self.minutes} "
-            f"min: {steps} {self.unit}, then {self.cooldown} s pause"
+            f"min: {steps} {unit}, then {self.cooldown} s pause"
         )
 
 
@@ -121,15 +122,29 @@ class ScheduledBounds:
         return f"{self.schedule}{zone}: {', '.join(word for word, value in bounds if value is not None)}"
 
 
+@digest_tag("InstanceScaling")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceScaling:
+    min: Annotated[int, Integer(0, 10_000), Doc("Fewest instances; 0: none, while no model has a copy.", "0")]
+    max: Annotated[int, Integer(1, 10_000), Doc("Most instances.", "2")]
+
+    @property
+    def words(self) -> str:
+        return f"{self.min} to {self.max}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Autoscaling:
-    min: Annotated[int, Integer(0, 10_000), Doc("Fewest instances.", "1")]
+    min: Annotated[
+        int, Integer(0, 10_000), Doc("Fewest instances; with `share`, as everywhere here, copies.", "1")
+    ]
     max: Annotated[int, Integer(1, 10_000), Doc("Most instances.", "4")]
     invocations_per_instance: Annotated[
         int | None,
         Integer(1, 1_000_000),
         Doc(
-            "Target number of requests per minute and instance; `lmi bench` measures the capacity of one instance.",
+            "Target number of requests per minute and instance (with `share`, copy); `lmi bench` measures the capacity "
+            "of one instance.",
             "120",
         ),
     ] = None
@@ -186,6 +201,4 @@ class Autoscaling:
     @property
     def most(self) -> int:
         """Instances that it may start, at any time."""
-        return max(
-            self.max, *(each.max or 0 for each in self.scheduled), *(each.min or 0 for each in self.scheduled)
-        )
+        return max(self.max, *(max(each.min or 0, each.max or 0) for each in self.scheduled), 0)

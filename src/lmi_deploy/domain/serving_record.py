@@ -11,7 +11,7 @@ from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.alarm_settings import EndpointAlarms
 from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
-from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.domain.settings_digest import ADDED
 
 
@@ -71,6 +71,11 @@ class SageMakerServing:
     """Of the endpoint: a rollback leaves them as they are."""
 
     @property
+    def scalable_kind(self) -> ScalableKind:
+        """What `scaling` scales."""
+        return "component" if self.component else "variant"
+
+    @property
     def summary(self) -> dict[str, str]:
         places = self.placements
         return {
@@ -90,7 +95,7 @@ class SageMakerServing:
             "network_isolation": "true" if self.network_isolation else "",
             "subnets": ", ".join(self.vpc.subnets) if self.vpc else "",
             "security_groups": ", ".join(self.vpc.security_groups) if self.vpc else "",
-            **(self.scaling.summary if self.scaling else {}),
+            **(self.scaling.summary_of(self.scalable_kind) if self.scaling else {}),
             **(self.alarms.summary if self.alarms else {}),
             "scheduler_role": self.scheduler_role,
             "async_output": self.async_output,

@@ -19,7 +19,7 @@ class StatusDetails:
     jobs: tuple[ObservedJob, ...] = ()
     """Transfer and compile jobs that have machines."""
     scaling: str = ""
-    """How the number of instances is scaled, as registered; in words."""
+    """How the number of instances or copies is scaled, as registered; in words."""
     alarms: str = ""
     """The state of each of its alarms, by CloudWatch; in words."""
     expires: str = ""

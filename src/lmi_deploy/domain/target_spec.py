@@ -17,11 +17,12 @@ from lmi_deploy.domain.recipe_endpoint_keys import (
     Vpc,
 )
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.recipe_scaling_keys import InstanceScaling
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.alarm_settings import EndpointAlarms
 from lmi_deploy.domain.sagemaker.component_settings import ComponentPlace
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement
-from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 from lmi_deploy.domain.weights import Travel
 
@@ -160,6 +161,22 @@ class SageMakerPlace:
     alarms: EndpointAlarms | None = field(default=None, metadata=ADDED)
     regions: tuple[str, ...] = field(default=(), metadata=ADDED)
     """All regions of the recipe, `region` among them; empty if it names one."""
+    instance_scaling: InstanceScaling | None = field(default=None, metadata=ADDED)
+    """Of the shared endpoint."""
+
+    @property
+    def scalable_kind(self) -> ScalableKind:
+        """What `scaling` scales."""
+        return "component" if self.component else "variant"
+
+    @property
+    def instances(self) -> tuple[int, int]:
+        """The fewest and the most that the endpoint may have."""
+        if self.instance_scaling is not None:
+            return self.instance_scaling.min, self.instance_scaling.max
+        if self.scaling is None or self.component is not None:
+            return self.count, self.count
+        return self.scaling.lowest, self.scaling.highest
 
     def ref(self, name: str) -> DeploymentRef:
         """How a deployment of this name is found again."""

@@ -202,6 +202,10 @@ class NoCapacity(DeployFailed):
     """AWS has no such instance available at the moment; another type may be available, or this one later."""
 
 
+class NoCopies(CloudError):
+    """No copy of an inference component runs: the request was not processed, and may be what starts one."""
+
+
 class QuotaExceeded(CloudError):
     """The account's limit is reached; retrying does not help."""
 

@@ -34,5 +34,8 @@ class InferenceComponents(Protocol):
     def update_adapter(self, base: str, adapter: AdapterSettings) -> None:
         """SageMaker replaces the adapter in every copy of its base. Conflict while it is being changed."""
 
+    def set_copies(self, name: str, copies: int) -> None:
+        """The number alone: SageMaker starts or ends only the difference. Conflict while it is being changed."""
+
     def delete_component(self, name: str) -> None:
         """Conflict while it is being created or updated; CloudError for a base that has adapters."""

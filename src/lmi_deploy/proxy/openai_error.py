@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 from lmi_deploy.domain.djl_serving import usual_reason
+from lmi_deploy.domain.sagemaker.component_settings import NO_COPIES
 from lmi_deploy.engines.response_stream_decoder import LONGEST_ERROR, error_text
 from lmi_deploy.errors import AccessError, LmiError, NotFound, UsageRefused
 
 RETRY_SECONDS = 1
 """Where the service names no time."""
+_WAKE_SECONDS = 60
+"""Of a model without copies: AWS starts one within minutes."""
 NO_DEPLOYMENT = "there is no deployment: `lmi up RECIPE` creates one"
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -91,10 +94,8 @@ def aws_error(
         return OpenAIError(503, f"the model is not ready: {message}", code="model_not_ready", retry_after=5)
     if "Throttl" in code or code == "TooManyRequestsException":
         return OpenAIError(429, message, code="rate_limit_exceeded", retry_after=_seconds(retry_after))
-    if code == "ValidationError" and "not found" in message:
-        return OpenAIError(404, f"the endpoint is gone: {message}", code="endpoint_not_found", param="model")
-    if code == "ValidationError" and "length less than or equal to" in message:
-        return OpenAIError(413, message, code="request_too_large")
+    if code == "ValidationError" and (known := _of_validation(message)):
+        return known
     if code in ("AccessDeniedException", "AccessDenied"):
         return OpenAIError(403, message, code="aws_access_denied")
     if status in (401, 403):
@@ -105,6 +106,18 @@ def aws_error(
     if status < 500:
         return OpenAIError(status, message or code, code=code)
     return OpenAIError(503, f"SageMaker: {message or code}", code=code, retry_after=_seconds(retry_after))
+
+
+def _of_validation(message: str) -> OpenAIError | None:
+    """What SageMaker refuses before the model sees it; None if its words are not known."""
+    if NO_COPIES in message:
+        words = f"no copy of the model runs now: {message}"
+        return OpenAIError(503, words, code="model_not_ready", retry_after=_WAKE_SECONDS)
+    if "not found" in message:
+        return OpenAIError(404, f"the endpoint is gone: {message}", code="endpoint_not_found", param="model")
+    if "length less than or equal to" in message:
+        return OpenAIError(413, message, code="request_too_large")
+    return None
 
 
 def of_lmi_error(error: LmiError) -> OpenAIError:

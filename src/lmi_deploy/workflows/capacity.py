@@ -176,6 +176,8 @@ def _reasons(quota: ServiceQuota | None, needed: int, offered: str, region: str)
 
 def _needed(recipe: Recipe) -> int:
     scaling = recipe.endpoint.autoscaling
+    if recipe.endpoint.share is not None:
+        return recipe.endpoint.most_instances
     return scaling.max if scaling else recipe.endpoint.initial_count
 
 

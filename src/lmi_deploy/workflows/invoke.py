@@ -15,6 +15,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of, streams_adapters
 from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
+from lmi_deploy.workflows.awaiting_copies import CopyAwaiter, CopyWait
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _ERROR_BODY = 2000
@@ -56,16 +57,24 @@ def invoke(
     measured: ResponseMetrics,
     *,
     timeout: float,
+    wait: CopyWait | None = None,
 ) -> Iterator[Chunk]:
-    """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
+    """Pieces of the response; DeployFailed contains the server's own message if it is no success. With `wait`, a model
+    that has scaled to zero copies is waited for; the measures do not contain that.
+    """
     serving = _version(ref.name, require_serving(ref, deps), request.variant)
     _require_direct(ref.name, serving)
-    codec = codec_of(serving, ref.name)
+    codec, started = codec_of(serving, ref.name), 0.0
     encoded = codec.encode(request)
     require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
-    response = deps.targets[ref.target].invoke(served_ref(ref, serving), encoded, timeout=timeout)
-    started = deps.clock.monotonic()
+
+    def send() -> Iterator[ResponseHead | bytes]:
+        nonlocal started
+        started = deps.clock.monotonic()
+        return deps.targets[ref.target].invoke(served_ref(ref, serving), encoded, timeout=timeout)
+
+    response = CopyAwaiter(ref=ref, serving=serving, deps=deps, send=send, wait=wait).response()
     head = next(response)
     assert isinstance(head, ResponseHead)
     measured.head = head
@@ -100,7 +109,12 @@ def require_chat(ref: DeploymentRef, deps: Dependencies) -> None:
 
 
 def invoke_raw(
-    ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
+    ref: DeploymentRef,
+    request: InferenceRequest,
+    deps: Dependencies,
+    *,
+    timeout: float,
+    wait: CopyWait | None = None,
 ) -> Iterator[bytes]:
     """The unchanged body; the head's status decides success, after the last byte."""
     serving = _version(ref.name, require_serving(ref, deps), request.variant)
@@ -108,7 +122,11 @@ def invoke_raw(
     encoded = codec_of(serving, ref.name).encode(request)
     require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
-    response = deps.targets[ref.target].invoke(served_ref(ref, serving), encoded, timeout=timeout)
+
+    def send() -> Iterator[ResponseHead | bytes]:
+        return deps.targets[ref.target].invoke(served_ref(ref, serving), encoded, timeout=timeout)
+
+    response = CopyAwaiter(ref=ref, serving=serving, deps=deps, send=send, wait=wait).response()
     head = next(response)
     assert isinstance(head, ResponseHead)
     yield from (chunk for chunk in response if isinstance(chunk, bytes))

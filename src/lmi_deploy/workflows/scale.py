@@ -1,4 +1,4 @@
-"""Another number of instances, until the next `lmi up`: priced, set, waited for."""
+"""Another number of instances or copies, until the next `lmi up`: priced, set, waited for."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ class PreparedScaling:
     plan: Plan
     change: CountChange
     price: Price | None
-    """Of an hour of one instance; None if no source has it."""
+    """Of an hour of one instance; None if no source has it, and of copies, which cost nothing by themselves."""
 
     @property
     def estimate(self) -> Estimate:
+        if self.change.shared:
+            cost = f"nothing by itself: the instances are those of the shared endpoint {self.change.shared}"
+            return Estimate(figures=(("cost", cost),))
         return Estimate(
             figures=(
                 ("cost now", self._cost(self.change.before)),
@@ -56,14 +59,15 @@ class PreparedScaling:
         change, scaling = self.change, self.change.scaling
         if scaling is not None:
             return (
-                f"autoscaling stays on ({scaling.words}): its next alarm may change the number again. To hold it, "
-                "change endpoint.autoscaling in the recipe, and run `lmi up`",
+                f"autoscaling stays on ({scaling.words_of(change.of)}): its next alarm may change the number again. "
+                "To hold it, change endpoint.autoscaling in the recipe, and run `lmi up`",
             )
         if change.after == change.recorded:
             return ()
+        key = "endpoint.component.copies" if change.shared else "endpoint.count"
         return (
             f"the recipe of the last `lmi up` says {change.recorded}, and the next one sets {change.recorded} again. "
-            f"To keep {change.after}, write endpoint.count: {change.after}",
+            f"To keep {change.after}, write {key}: {change.after}",
         )
 
 
@@ -74,9 +78,10 @@ def prepare_scaling(
     target = deps.targets[ref.target]
     observed = target.observe_scaling(ref)
     plan, change = target.plan_count(observed, count)
-    price = deps.cloud(observed.ref.region).prices.hourly(change.instance) if change.instance else None
+    priced = bool(change.instance) and not change.shared
+    price = deps.cloud(observed.ref.region).prices.hourly(change.instance) if priced else None
     prepared = PreparedScaling(ref=observed.ref, plan=plan, change=change, price=price)
-    cost = prepared.hourly(count)
+    cost = 0.0 if change.shared else prepared.hourly(count)
     if max_hourly is not None and not plan.empty and (cost is None or cost > max_hourly):
         hint = "omit --max-hourly" if cost is None else "allow more, or set fewer instances"
         words = prepared.estimate.figure("cost then")

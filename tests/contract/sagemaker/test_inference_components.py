@@ -12,6 +12,7 @@ import pytest
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe_endpoint_keys import Vpc
+from lmi_deploy.domain.recipe_scaling_keys import InstanceScaling, StepScaling
 from lmi_deploy.domain.sagemaker.component_settings import (
     COMPONENT_HEADER,
     AdapterSettings,
@@ -20,7 +21,8 @@ from lmi_deploy.domain.sagemaker.component_settings import (
     ObservedComponent,
 )
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_ADAPTER, EndpointConfigSettings, ModelSettings
-from lmi_deploy.errors import CloudError, Conflict, NotFound
+from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.errors import CloudError, Conflict, NoCopies, NotFound
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import Emulated
 from tests.support.fake_cloud import FakeCloud
@@ -104,7 +106,8 @@ def test_component_reads_back_equal_and_is_listed_with_its_endpoint(side: Side) 
 
 
 def test_config_of_a_shared_endpoint_reads_back_equal(side: Side) -> None:
-    settings = replace(side.config(), vpc=Vpc(subnets=("subnet-1",), security_groups=("sg-1",)))
+    vpc, instances = Vpc(subnets=("subnet-1",), security_groups=("sg-1",)), InstanceScaling(min=0, max=2)
+    settings = replace(side.config(), vpc=vpc, instance_scaling=instances)
     side.cloud.hosting.create_endpoint_config("shared-config", settings, TAGS)
     found = side.cloud.hosting.endpoint_config("shared-config")
     assert found is not None
@@ -126,6 +129,40 @@ def test_update_changes_one_component_and_keeps_the_old_one_until_then(side: Sid
     assert observed is not None
     assert observed.settings == settings
     assert components.component("changed-2") == other
+
+
+def test_copies_are_set_and_scaled_alone(side: Side) -> None:
+    side.shared("copied")
+    components, scalers = side.cloud.components, side.cloud.scalers
+    components.create_component("copied-1", side.settings("copied", "copied-m"), TAGS)
+    side.ended("copied-1")
+    components.set_copies("copied-1", 2)
+    observed = side.ended("copied-1")
+    assert observed is not None
+    assert (observed.copies, observed.requested_copies) == (2, 2)
+    components.set_copies("copied-1", 0)
+    side.ended("copied-1")
+    request = HttpRequest(body=b'"x"', headers=(("Content-Type", "application/json"),))
+    with pytest.raises(NoCopies, match="no copy of the model runs now"):
+        list(side.cloud.hosting.invoke("copied", request, timeout=10, component="copied-1"))
+    step = StepScaling(
+        name="from-zero",
+        namespace="AWS/SageMaker",
+        metric="NoCapacityInvocationFailures",
+        threshold=1.0,
+        adjustments=(("0", "+1"),),
+        statistic="Sum",
+        dimensions=(("InferenceComponentName", "copied-1"),),
+        minutes=1,
+        cooldown=60,
+    )
+    scaling = Scaling(least=0, most=3, invocations=60, concurrency=4.0, steps=(step,))
+    assert scalers.scaling("copied-1", "component") is None
+    scalers.scale("copied-1", scaling, "component")
+    assert scalers.scaling("copied-1", "component") == scaling
+    scalers.remove("copied-1", "component")
+    scalers.remove("copied-1", "component")
+    assert scalers.scaling("copied-1", "component") is None
 
 
 def test_endpoint_with_components_is_not_deleted(side: Side) -> None:

@@ -67,3 +67,12 @@ def test_waiting_for_an_answer_says_that_no_instance_runs(app: CloudApp) -> None
     assert result.code == 1
     notes = [line.get("note", "") for line in result.lines]
     assert any("no instance runs, and the queue starts one" in note for note in notes)
+
+
+def test_removed_autoscaling_starts_the_recipes_instances_again(app: CloudApp) -> None:
+    deployed(app, RECIPE + QUEUED)
+    assert app.lmi("scale", "tiny", "0", "--yes").code == 0
+    write_recipe(RECIPE + "endpoint: {asynchronous: {}}\n")
+    assert actions(app.lmi("plan", "--json"))[:2] == ["remove-scaling", "set-instance-count"]
+    app.up()
+    assert app.cloud.account_state.endpoints["tiny"].observed.count == 1

@@ -186,7 +186,8 @@ def test_shared_endpoint_is_neither_a_deployment_nor_deleted_under_its_models(ap
     assert "it is a shared endpoint with chat" in refused.err
     Path("team.yaml").write_text(recipe("team").replace("endpoint: {share: team}", ""))
     assert "it is a shared endpoint, with chat" in app.lmi("plan", "team.yaml").err
-    assert app.lmi("scale", "chat", "2", "--yes").code == 5
+    shared = app.lmi("scale", "team", "2", "--yes")
+    assert (shared.code, "name one of its models" in shared.err) == (5, True)
 
 
 def test_endpoint_of_another_deployment_is_not_shared(app: CloudApp) -> None:
@@ -241,7 +242,10 @@ def test_endpoint_that_went_away_is_created_again(app: CloudApp) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "said"),
     [
-        (", autoscaling: {min: 1, max: 2, invocations_per_instance: 5}", "endpoint.autoscaling"),
+        (
+            ", autoscaling: {min: 1, max: 5, invocations_per_instance: 5}",
+            "endpoint.autoscaling.max: 5 copies of",
+        ),
         (", asynchronous: {}", "no asynchronous requests to inference components"),
         (", component: {accelerators: 8}", "8, and ml.g5.12xlarge has 4"),
         (", component: {memory_mb: 300000}", "a copy takes 1 accelerator, 300,000 MiB"),

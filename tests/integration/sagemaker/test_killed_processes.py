@@ -68,7 +68,7 @@ OF_OTHER_TESTS = {
         "DeleteSharedEndpoint",
     ),
     *("CreateInferenceComponent", "UpdateInferenceComponent", "AwaitInferenceComponent"),
-    *("DeleteInferenceComponent", "SetAlarms", "RemoveAlarms"),
+    *("DeleteInferenceComponent", "SetCopyCount", "SetAlarms", "RemoveAlarms"),
 }
 """They need a registry, a compiler, a role, an asynchronous endpoint, a dashboard, a topic, an endpoint of another
 tool or a shared one: the crash matrix ends the process before, in and after each of them.

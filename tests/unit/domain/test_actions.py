@@ -34,6 +34,7 @@ KINDS = {
         *("SetScaling", "RemoveScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry"),
         *("ScheduleDeletion", "RemoveSchedule", "SetInstanceCount", "SetTraffic", "RemoveDashboard"),
         *("AdoptResource", "RemoveForeignScaling", "SetAlarms", "RemoveAlarms"),
+        "SetCopyCount",
     },
     Phase.STOP: {
         *("StopServer", "DeleteEndpoint", "DeleteInferenceComponent", "DeleteSharedEndpoint"),
@@ -58,7 +59,7 @@ BINDING = {
         "SetInstanceCount",
         "SetTraffic",
     ),
-    *("AdoptResource", "CreateSharedEndpoint", "DeleteSharedEndpoint"),
+    *("AdoptResource", "CreateSharedEndpoint", "DeleteSharedEndpoint", "SetCopyCount"),
     *("CreateInferenceComponent", "UpdateInferenceComponent", "DeleteInferenceComponent"),
     *("CreateAdapterComponent", "UpdateAdapterComponent", "DeleteAdapterComponent"),
 }

@@ -39,6 +39,7 @@ FIELDS = {
     "ComponentSettings": "model place model_download startup",
     "AdapterSettings": "component artifact",
     "Scaling": "least most invocations",
+    "InstanceScaling": "min max",
     "EndpointAlarms": "topic notify_ok rules",
     "AlarmRule": "kind threshold statistic period evaluation_periods datapoints_to_alarm",
     "TrackedMetric": "namespace name target statistic dimensions",

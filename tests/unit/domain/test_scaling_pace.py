@@ -44,8 +44,8 @@ def test_pace_of_any_one_policy_is_drift(policy: str, key: str, value: object, w
     for order in ([*found.values()], [*found.values()][::-1]):
         live = scaling_from(BOUNDS, order, [])
         assert differs(live, DESIRED)
-        assert live.summary[f"scaling.pace.{policy.removeprefix('lmi-')}"] == words
-    assert not [key for key in DESIRED.summary if key.startswith("scaling.pace")]
+        assert live.summary_of("variant")[f"scaling.pace.{policy.removeprefix('lmi-')}"] == words
+    assert not [key for key in DESIRED.summary_of("variant") if key.startswith("scaling.pace")]
 
 
 def test_pace_of_every_policy_is_that_of_all() -> None:

@@ -76,6 +76,13 @@ def test_the_time_to_wait_is_the_servers() -> None:
         ("ValidationError", "Endpoint x of account 1 not found.", {}, 400, (404, "endpoint_not_found")),
         (
             "ValidationError",
+            "Inference Component has no capacity to process this request. ApplicationAutoScaling may be",
+            {},
+            400,
+            (503, "model_not_ready"),
+        ),
+        (
+            "ValidationError",
             "Member must have length less than or equal to 6291456",
             {},
             400,

@@ -32,6 +32,7 @@ OURS = sorted((ROOT / "recipes").glob("*.yaml"))
 REQUIRED = {
     "": {"name", "model_id"},
     "endpoint.vpc": {"subnets", "security_groups"},
+    "endpoint.instance_scaling": {"min", "max"},
     "endpoint.autoscaling": {"min", "max"},
     "endpoint.autoscaling.metric": {"namespace", "name", "target"},
     "endpoint.data_capture": {"output"},

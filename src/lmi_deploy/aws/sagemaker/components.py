@@ -102,6 +102,16 @@ class SageMakerComponents:
             if observed is None or observed.status != "Updating" or observed.adapter != adapter:
                 raise
 
+    def set_copies(self, name: str, copies: int) -> None:
+        try:
+            self._call(
+                "update_inference_component_runtime_config", name, DesiredRuntimeConfig={"CopyCount": copies}
+            )
+        except Conflict:
+            observed = self.component(name)
+            if observed is None or observed.status != "Updating" or observed.requested_copies != copies:
+                raise
+
     def delete_component(self, name: str) -> None:
         try:
             self._call("delete_inference_component", name)

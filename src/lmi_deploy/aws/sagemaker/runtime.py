@@ -12,8 +12,8 @@ from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.signing_keys import SessionKeys
 from lmi_deploy.domain.async_requests import AsyncCall, AsyncLocations
 from lmi_deploy.domain.inference_http import ADAPTER_HEADER, VARIANT_HEADER, HttpRequest, ResponseHead
-from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER
-from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
+from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER, NO_COPIES
+from lmi_deploy.errors import CloudError, LmiError, NoCopies, NotFound, Overdue, UsageRefused
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint, RequestSigning
 
 MOST_BYTES: Final = 6_291_456
@@ -230,6 +230,11 @@ def _of_the_model(error: Mapping[str, Any], what: str, exc: LmiError) -> Iterato
             raise NotFound(
                 f"{what}: SageMaker cannot invoke it: {words}",
                 hint="check `lmi status`; an endpoint that is being created does not answer yet",
+            ) from exc
+        if NO_COPIES in words:
+            raise NoCopies(
+                f"{what}: no copy of the model runs now, and it answered nothing: {words}",
+                hint="`lmi scale NAME 1` starts one; with endpoint.autoscaling and min: 0 a request does, in minutes",
             ) from exc
         if _ASYNC_ONLY in words.lower():
             raise UsageRefused(

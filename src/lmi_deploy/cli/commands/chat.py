@@ -29,6 +29,7 @@ from lmi_deploy.domain.inference_http import InferenceRequest, Turn
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.template_handlers import messages
 from lmi_deploy.errors import LmiError, UsageRefused
+from lmi_deploy.workflows.awaiting_copies import CopyWait
 from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, require_chat
 
 _TOO_LONG: Final = re.compile(
@@ -144,7 +145,10 @@ class Conversation:
         """Shows the answer as it comes, and collects it in `parts`: as much as there is, if it breaks off."""
         view = self.context.view
         try:
-            for chunk in invoke(self.ref, request, self.context.deps, measured, timeout=self.timeout):
+            wait = CopyWait(show=view.show, done=view.close)
+            for chunk in invoke(
+                self.ref, request, self.context.deps, measured, timeout=self.timeout, wait=wait
+            ):
                 if chunk.text:
                     parts.append(chunk.text)
                     view.chunk(chunk.text)

@@ -25,6 +25,7 @@ from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE, VARIANT
 from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.workflows.awaiting_copies import CopyWait
 from lmi_deploy.workflows.invoke import OnlyAsynchronous, ResponseMetrics, invoke, invoke_raw
 
 
@@ -59,6 +60,12 @@ from lmi_deploy.workflows.invoke import OnlyAsynchronous, ResponseMetrics, invok
 @click.option(
     "--timeout", default=120.0, show_default=True, help="Stop after this many seconds without data."
 )
+@click.option(
+    "--copy-timeout",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="If the model has scaled to zero copies: how long to wait for one; 0: do not wait.  [default: as `lmi up`]",
+)
 @place_options
 @json_option
 def command(
@@ -69,12 +76,14 @@ def command(
     as_json: bool,
     raw: bool,
     timeout: float,
+    copy_timeout: float | None,
     queue: AsyncOptions,
     **prompt_flags: Any,
 ) -> int:
     """Send PROMPT (argument, --file or stdin) to the deployment NAME, and stream the response.
 
     A request to an asynchronous endpoint (`endpoint.asynchronous`) goes through S3, may take an hour and have 1 GB.
+    A model on a shared endpoint may have scaled to zero copies: the request starts one, and is sent again then.
 
     The response is printed to stdout; latency, time to the first token and tokens/s to stderr.
 
@@ -96,7 +105,7 @@ def command(
     queue.require_whole(stream=bool(prompt_flags["stream"]))
     try:
         if not queue.wanted:
-            _send(ref, request, context, timeout=timeout, raw=raw)
+            _send(ref, request, context, timeout=timeout, copy_timeout=copy_timeout, raw=raw)
             return 0
     except OnlyAsynchronous:
         replace(queue, wanted=True).require_whole(stream=bool(prompt_flags["stream"]))
@@ -104,12 +113,19 @@ def command(
 
 
 def _send(
-    ref: DeploymentRef, request: InferenceRequest, context: CommandContext, *, timeout: float, raw: bool
+    ref: DeploymentRef,
+    request: InferenceRequest,
+    context: CommandContext,
+    *,
+    timeout: float,
+    copy_timeout: float | None,
+    raw: bool,
 ) -> None:
+    wait = CopyWait(show=context.view.show, done=context.view.close, limit=copy_timeout)
     if not raw:
-        _print_response(ref, request, context, timeout)
+        _print_response(ref, request, context, timeout, wait)
         return
-    for chunk in invoke_raw(ref, request, context.deps, timeout=timeout):
+    for chunk in invoke_raw(ref, request, context.deps, timeout=timeout, wait=wait):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
 
@@ -191,10 +207,14 @@ def _bytes(path: str) -> bytes:
 
 
 def _print_response(
-    ref: DeploymentRef, request: InferenceRequest, context: CommandContext, timeout: float
+    ref: DeploymentRef,
+    request: InferenceRequest,
+    context: CommandContext,
+    timeout: float,
+    wait: CopyWait,
 ) -> None:
     measured, parts = ResponseMetrics(), []
-    for chunk in invoke(ref, request, context.deps, measured, timeout=timeout):
+    for chunk in invoke(ref, request, context.deps, measured, timeout=timeout, wait=wait):
         if chunk.text:
             parts.append(chunk.text)
             context.view.chunk(chunk.text)

@@ -8,7 +8,7 @@ from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, ref
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import json_option, max_hourly_option, place_options, yes_option
-from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.sagemaker.scaling_settings import counted_units
 from lmi_deploy.workflows.scale import PreparedScaling, prepare_scaling
 from lmi_deploy.workflows.scale import scale as set_count
 
@@ -29,16 +29,16 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Set deployment NAME to COUNT instances, and wait until so many serve.
+    """Set deployment NAME to COUNT instances (a model on a shared endpoint: copies), and wait until so many serve.
 
     The instances that run go on serving: SageMaker starts or stops only the difference. With autoscaling, COUNT must
     be within its bounds, and its next alarm may change the number again. Without it, the next `lmi up` sets the
-    recipe's `endpoint.count` again.
+    recipe's `endpoint.count` (`endpoint.component.copies`) again.
     """
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, where)
     prepared = prepare_scaling(found, context.deps, count, max_hourly=max_hourly)
-    size = counted(count, "instance")
+    size = counted_units(count, prepared.change.of)
     if prepared.plan.empty:
         context.view.note(f"{prepared.ref.name} has {size} already: nothing to do")
     else:

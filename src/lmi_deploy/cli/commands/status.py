@@ -93,7 +93,8 @@ def _line(found: Status) -> str:
 
 
 def _instances(observed: ObservedEndpoint) -> str:
-    return f"{observed.status}, {observed.count} of {observed.desired_count} instances"
+    units = "copies" if observed.shared else "instances"
+    return f"{observed.status}, {observed.count} of {observed.desired_count} {units}"
 
 
 def _candidate(observed: ObservedEndpoint) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.adapter_actions import AdapterAction
 from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_settings import EndpointConfigSettings
+from lmi_deploy.domain.settings_digest import ADDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +58,26 @@ class UpdateInferenceComponent(ActionBase):
     binding = True
     component: str
     settings: ComponentSettings
+    least: int = field(default=0, metadata=ADDED)
+    """While autoscaling sets the number of copies, it stays, within `least` and `most`, but never none: the probe needs
+    one.
+    """
+    most: int = field(default=0, metadata=ADDED)
+    """0: the number of `settings`."""
+
+    def settings_at(self, copies: int) -> ComponentSettings:
+        """With so many that are requested now."""
+        return (
+            self.settings.with_copies(max(1, self.least, min(copies, self.most)))
+            if self.most
+            else self.settings
+        )
 
     @property
     def title(self) -> str:
         place = self.settings.place
-        return f"update the model {self.component} on {place.endpoint} alone ({_copies(self.settings)})"
+        copies = f"its copies of {place.words}" if self.most else _copies(self.settings)
+        return f"update the model {self.component} on {place.endpoint} alone ({copies})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +90,28 @@ class AwaitInferenceComponent(ActionBase):
     """The name of the generation."""
     timeout: int
     """Seconds."""
+    copies: int = field(default=0, metadata=ADDED)
+    """Of the generation, where any number may serve, because autoscaling sets it; 0: exactly its own number."""
 
     @property
     def title(self) -> str:
         return f"wait until the model {self.component} is in service"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCopyCount(ActionBase):
+    """Set the number of copies, and wait until so many serve. SageMaker starts or stops only the difference."""
+
+    phase = Phase.CONFIGURE
+    binding = True
+    component: str
+    copies: int
+    timeout: int
+    """Seconds."""
+
+    @property
+    def title(self) -> str:
+        return f"set {self.component} to {counted(self.copies, 'copy', 'copies')}, and wait for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +153,7 @@ ComponentAction = (
     | CreateInferenceComponent
     | UpdateInferenceComponent
     | AwaitInferenceComponent
+    | SetCopyCount
     | DeleteInferenceComponent
     | DeleteSharedEndpoint
     | AdapterAction

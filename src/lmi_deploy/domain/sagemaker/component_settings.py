@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,6 +13,14 @@ from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 _SERVE: Final = frozenset({"InService", "Updating"})
 COMPONENT_HEADER: Final = "X-Amzn-SageMaker-Inference-Component"
 """Names the model in a request to a shared endpoint: InferenceComponentName of InvokeEndpoint in botocore's model."""
+
+
+NO_COPIES: Final = "has no capacity to process this request"
+"""Of an inference component without a copy, in a ValidationError (400): "Inference Component has no capacity to process
+this request. ApplicationAutoScaling may be in-progress (if configured) or try to increase the capacity by invoking
+UpdateInferenceComponentRuntimeConfig API." (AWS's blog, "Unlock cost savings with the new scale down to zero feature in
+SageMaker Inference", 2024-12-02; stdapi-ai/stdapi.ai's recorded responses; read in November 2026)
+"""
 
 
 @digest_tag("ComponentPlace")
@@ -69,6 +78,9 @@ class ComponentSettings:
         """The name of a generation with these settings: SageMaker has no resource for them."""
         return resource_name(deployment, self)
 
+    def with_copies(self, copies: int) -> ComponentSettings:
+        return replace(self, place=replace(self.place, copies=copies))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedComponent:
@@ -91,6 +103,8 @@ class ObservedComponent:
     """Of an adapter: the component of its model; empty for a model."""
     artifact: str = ""
     """Of an adapter."""
+    requested: int | None = None
+    """Copies, if `settings` has another number: that of a generation."""
 
     @property
     def adapter(self) -> AdapterSettings:
@@ -101,6 +115,21 @@ class ObservedComponent:
         serving = tuple(each.adapter for each in adapters if each.status in _SERVE)
         return replace(self, settings=replace(self.settings, adapters=serving))
 
+    @property
+    def requested_copies(self) -> int:
+        return self.settings.place.copies if self.requested is None else self.requested
+
+    def as_recorded(self, known: Iterable[ComponentSettings]) -> ObservedComponent:
+        """Autoscaling, `lmi scale` and other tools change only the number of copies: then it is still the first known
+        generation that differs in nothing else.
+        """
+        found, own = [each.alone for each in known], self.settings.alone
+        if own in found:
+            return self
+        copies = own.place.copies
+        same = next((each for each in found if each.with_copies(copies) == own), own)
+        return replace(self, settings=self.settings.with_copies(same.place.copies), requested=copies)
+
     def as_endpoint(self) -> ObservedEndpoint:
         """What the rest of the deployment needs to know of it."""
         return ObservedEndpoint(
@@ -110,7 +139,7 @@ class ObservedComponent:
             config=self.settings.name(self.name),
             reason=self.reason,
             count=self.copies,
-            desired_count=self.settings.place.copies,
+            desired_count=self.requested_copies,
             created=self.created,
             modified=self.modified,
             shared=self.settings.place.endpoint,

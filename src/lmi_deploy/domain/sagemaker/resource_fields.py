@@ -15,6 +15,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import (
     Vpc,
 )
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.recipe_scaling_keys import InstanceScaling
 from lmi_deploy.domain.sagemaker.async_layout import FAILURES
 from lmi_deploy.domain.sagemaker.resource_settings import (
     VARIANT,
@@ -76,6 +77,8 @@ def model_settings(response: Mapping[str, Any]) -> ModelSettings:
 def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
     """CreateEndpointConfig's members but name and tags."""
     requested = variants_request(settings)
+    if settings.instance_scaling is not None:
+        requested["ProductionVariants"][0] |= _instance_scaling_request(settings.instance_scaling)
     if settings.kms_key:
         requested["KmsKeyId"] = settings.kms_key
     if settings.role:
@@ -111,7 +114,29 @@ def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> 
         role=str(response.get("ExecutionRoleArn", "")) if own and not first.get("ModelName") else "",
         vpc=_vpc(response.get("VpcConfig")),
         candidate=candidate_settings(response) if own else None,
+        instance_scaling=_instance_scaling(first.get("ManagedInstanceScaling")) if own else None,
     )
+
+
+def _instance_scaling_request(scaling: InstanceScaling) -> dict[str, Any]:
+    """With the routing that AWS's notebooks have with it: requests go to the copy with the fewest in progress, so that
+    a new one gets some at once (SageMaker API reference, ProductionVariantRoutingConfig; read in November 2026).
+    """
+    return {
+        "ManagedInstanceScaling": {
+            "Status": "ENABLED",
+            "MinInstanceCount": scaling.min,
+            "MaxInstanceCount": scaling.max,
+        },
+        "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+    }
+
+
+def _instance_scaling(response: Mapping[str, Any] | None) -> InstanceScaling | None:
+    if not response or response.get("Status") != "ENABLED":
+        return None
+    least, most = int(response.get("MinInstanceCount", 0)), int(response.get("MaxInstanceCount", 0))
+    return InstanceScaling(min=least, max=most)
 
 
 def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.recipe_scaling_keys import InstanceScaling
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
 VARIANT: Final = "main"
@@ -138,6 +139,8 @@ class EndpointConfigSettings:
     vpc: Vpc | None = field(default=None, metadata=ADDED)
     """As `role`, of an endpoint for inference components: else they belong to its model."""
     candidate: CandidateVariant | None = field(default=None, metadata=ADDED)
+    instance_scaling: InstanceScaling | None = field(default=None, metadata=ADDED)
+    """Managed instance scaling, of an endpoint for inference components."""
 
     @property
     def instances(self) -> str:

@@ -1,17 +1,20 @@
-"""How many instances an endpoint has: the actions that change it, once or with the load."""
+"""How many instances an endpoint has, or copies a model on a shared one: the actions that change it, once or with the
+load.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lmi_deploy.domain.action import ActionBase, Phase
 from lmi_deploy.domain.number_text import counted
-from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
+from lmi_deploy.domain.settings_digest import ADDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountChange:
-    """What `lmi scale` changes: the number of instances of this type."""
+    """What `lmi scale` changes: the number of instances of this type, or of copies on them."""
 
     instance: str
     """Empty if it is unknown."""
@@ -21,6 +24,9 @@ class CountChange:
     """As the last `lmi up` set it."""
     scaling: Scaling | None
     """What may change it again."""
+    of: ScalableKind = "variant"
+    shared: str = ""
+    """The endpoint whose instances the copies are on; empty for instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +50,14 @@ class SetScaling(ActionBase):
     phase = Phase.CONFIGURE
     binding = True
     endpoint: str
+    """Or an inference component."""
     scaling: Scaling
+    of: ScalableKind = field(default="variant", metadata=ADDED)
 
     @property
     def title(self) -> str:
-        return f"scale {self.endpoint} from {self.scaling.least} to {self.scaling.most} instances"
+        units = "copies" if self.of == "component" else "instances"
+        return f"scale {self.endpoint} from {self.scaling.least} to {self.scaling.most} {units}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +65,8 @@ class RemoveScaling(ActionBase):
     phase = Phase.CONFIGURE
     verb = "stop scaling"
     endpoint: str
+    """Or an inference component."""
+    of: ScalableKind = field(default="variant", metadata=ADDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

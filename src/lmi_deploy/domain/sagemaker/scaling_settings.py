@@ -5,13 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.recipe_scaling_keys import COOLDOWN, ScheduledBounds, StepScaling, TrackedMetric
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
 ScalableKind = Literal["variant", "component"]
 """What is scaled: the variant of an endpoint (instances), or an inference component (copies)."""
-_COUNTED: Final[dict[ScalableKind, str]] = {"variant": "instances", "component": "copies"}
+_COUNTED: Final[dict[ScalableKind, tuple[str, str]]] = {
+    "variant": ("instance", "instances"),
+    "component": ("copy", "copies"),
+}
+
+
+def counted_units(count: int, kind: ScalableKind) -> str:
+    """`1 instance`, `2 copies`."""
+    return counted(count, *_COUNTED[kind])
 
 
 @digest_tag("Scaling")
@@ -50,12 +59,8 @@ class Scaling:
         """The smallest number that it may reach, at any time."""
         return min((self.least, *(each.min for each in self.scheduled if each.min is not None)))
 
-    @property
-    def words(self) -> str:
-        return self.words_of("variant")
-
     def words_of(self, kind: ScalableKind) -> str:
-        parts = [f"{self.least} to {self.most} {_COUNTED[kind]}"]
+        parts = [f"{self.least} to {self.most} {_COUNTED[kind][1]}"]
         if self.invocations:
             parts.append(f"{self.invocations} invocations a minute each")
         if self.concurrency:
@@ -64,15 +69,14 @@ class Scaling:
             parts.append(f"{self.backlog:g} queued requests each")
         if self.metric:
             parts.append(self.metric.words)
-        parts += [f"{each.name}: {each.words}" for each in self.steps]
+        parts += [f"{each.name}: {each.words_in(_COUNTED[kind][1])}" for each in self.steps]
         parts += [f"{each.name}: {each.words}" for each in self.scheduled]
         return ", ".join(parts)
 
-    @property
-    def summary(self) -> dict[str, str]:
+    def summary_of(self, kind: ScalableKind) -> dict[str, str]:
         """Field by field, without those that have their default."""
         plain = replace(self, concurrency=0.0, metric=None, scheduled=(), backlog=0.0, steps=(), uneven=())
-        found = {"scaling": plain.words}
+        found = {"scaling": plain.words_of(kind)}
         if self.concurrency:
             found["scaling.concurrent_requests"] = f"{self.concurrency:g}"
         if self.backlog:
@@ -84,7 +88,7 @@ class Scaling:
         found |= {f"scaling.pace.{policy}": words for policy, words in self.uneven}
         if (self.scale_in_cooldown, self.scale_out_cooldown) != (COOLDOWN, COOLDOWN):
             found["scaling.cooldown"] = f"in {self.scale_in_cooldown} s, out {self.scale_out_cooldown} s"
-        found |= {f"scaling.steps.{each.name}": each.words for each in self.steps}
+        found |= {f"scaling.steps.{each.name}": each.words_in(_COUNTED[kind][1]) for each in self.steps}
         return found | {f"scaling.scheduled.{each.name}": each.words for each in self.scheduled}
 
 

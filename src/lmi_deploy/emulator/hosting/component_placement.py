@@ -60,6 +60,23 @@ def require_room(context: EmulatorContext, key: Key, spec: Row, variant: Mapping
         raise HostingFailed(NO_ROOM)
 
 
+def needed_instances(context: EmulatorContext, region: str, endpoint: str, variant: Mapping[str, Any]) -> int:
+    """The fewest that hold all copies on the variant: of an instance type that the catalog knows only by name, as many
+    as it has.
+    """
+    hardware = instance(variant["params"].get("InstanceType") or "")
+    if hardware is None or not hardware.known:
+        return int(variant["count"])
+    found = [
+        (row["pending"] or row["spec"], max(row["copies"], row["desired"]))
+        for _, row in context.table(INFERENCE_COMPONENT.table, region).rows()
+        if (row["endpoint"], row["variant"]) == (endpoint, variant["name"]) and row["status"] != "Failed"
+    ]
+    copies = [_needed(spec["description"]) for spec, count in found for _ in range(count)]
+    whole = _whole(hardware)
+    return next((count for count in range(len(copies) + 1) if _fit(copies, whole, count)), len(copies))
+
+
 def _others(context: EmulatorContext, key: Key, row: Row) -> Iterator[tuple[Row, int]]:
     """With their copies. Of components that are created at the same time, the older one is placed first."""
     for name, other in context.table(INFERENCE_COMPONENT.table, key[0]).rows():

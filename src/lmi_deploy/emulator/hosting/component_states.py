@@ -9,7 +9,14 @@ from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.adapter_states import Adapters, base_of, identifier_of
 from lmi_deploy.emulator.hosting.component_placement import require_room
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
-from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
+from lmi_deploy.emulator.hosting.instances import (
+    GRACE,
+    PROVISION,
+    HostingInstance,
+    InstanceLocation,
+    Instances,
+)
+from lmi_deploy.emulator.hosting.managed_instances import add_instances
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
@@ -67,7 +74,8 @@ class Components(ResourceTasks):
                 await self._start(key, spec)
             else:
                 require_room(self._context, key, spec, self._variant(key)[1])
-                await self._context.clock.sleep(SCALING)
+                added = add_instances(self._context, key[0], row["endpoint"])
+                await self._context.clock.sleep(SCALING + PROVISION * added)
         except HostingFailed as exc:
             spec, failure = row["spec"], exc.reason
         copies = row["desired"] if failure is None else row["copies"]
@@ -103,7 +111,9 @@ class Components(ResourceTasks):
         place = InstanceLocation(key[0], row["endpoint"], row["variant"], kind, component=key[1])
         variant = {"model": spec["model"], "params": spec["description"].get("StartupParameters", {})}
         role = spec["model"].get("ExecutionRoleArn") or serving["role"]
-        new = await self._instances.start(place, variant, role=role, started=0.0)
+        added = add_instances(self._context, key[0], row["endpoint"])
+        started = self._context.clock.now() if added else 0.0
+        new = await self._instances.start(place, variant, role=role, started=started)
         try:
             await self._adapters.load_all(key, new, role=role)
         except BaseException:

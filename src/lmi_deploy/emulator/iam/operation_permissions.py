@@ -21,6 +21,7 @@ from lmi_deploy.emulator.sagemaker.resources import (
     arn_of,
     by_arn,
 )
+from lmi_deploy.emulator.scaling.scaled_components import component_of
 from lmi_deploy.emulator.scaling.scaled_variants import POLICIES, scaled_variants
 
 PREFIXES: Final[Mapping[str, str]] = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
@@ -125,9 +126,13 @@ def _scaling(context: EmulatorContext, request: ApiRequest) -> Iterator[AccessRe
     resource = str(request.params.get("ResourceId", ""))
     alarms = context.arn("cloudwatch", request.region, f"alarm:TargetTracking-{resource}-AlarmHigh")
     if request.operation == "RegisterScalableTarget":
-        endpoint = context.arn("sagemaker", request.region, "/".join(resource.split("/")[:2]))
-        yield AccessRequest("sagemaker:DescribeEndpoint", endpoint)
-        yield AccessRequest("sagemaker:UpdateEndpointWeightsAndCapacities", endpoint)
+        target = context.arn("sagemaker", request.region, "/".join(resource.split("/")[:2]))
+        if component_of(resource):
+            yield AccessRequest("sagemaker:DescribeInferenceComponent", target)
+            yield AccessRequest("sagemaker:UpdateInferenceComponentRuntimeConfig", target)
+        else:
+            yield AccessRequest("sagemaker:DescribeEndpoint", target)
+            yield AccessRequest("sagemaker:UpdateEndpointWeightsAndCapacities", target)
         if not _has_role(context.account):
             role = f"role/aws-service-role/{SCALES}/{SCALING_ROLE}"
             yield AccessRequest(

@@ -16,6 +16,7 @@ from lmi_deploy.emulator.hosting.instances import HostingInstance
 from lmi_deploy.emulator.hosting.traffic_shifting import Fleets
 from lmi_deploy.emulator.runtime.invocation_request import Invocation, container_headers
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
+from lmi_deploy.emulator.services.metrics import Point
 from lmi_deploy.emulator.wire.errors import ApiError
 
 TIMEOUT: Final = 60.0
@@ -96,8 +97,21 @@ class Routes:
         served = base_of(row["spec"]) or name
         instance = self.context.components.running.get((region, served))
         if instance is None or row["status"] not in ("InService", "Updating"):
+            self._measure_refusal(region, name)
             raise ApiError("ValidationError", NO_COPY)
         return row["variant"], instance
+
+    def _measure_refusal(self, region: str, component: str) -> None:
+        """SageMaker developer guide, "Scale an endpoint to zero instances": the metric that an alarm calls a step
+        scaling policy by.
+        """
+        name = (
+            region,
+            "AWS/SageMaker",
+            "NoCapacityInvocationFailures",
+            (("InferenceComponentName", component),),
+        )
+        self.context.metrics.put(name, Point(self.context.clock.now(), 1.0, "None"))
 
 
 @dataclass(slots=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,9 +21,9 @@ from lmi_deploy.emulator.runtime.inference_response import (
     event_stream,
     response_headers,
 )
+from lmi_deploy.emulator.runtime.invocation_metrics import InvocationMetrics
 from lmi_deploy.emulator.runtime.invocation_request import Invocation
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
-from lmi_deploy.emulator.services.metrics import Point
 from lmi_deploy.emulator.wire import eventstream
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -62,7 +61,7 @@ class RuntimeApi:
         )
 
     async def _answer(self, instance: HostingInstance, requested: Invocation) -> InferenceResponse:
-        with self._measured(instance):
+        with self._metrics.measured(instance):
             answered = await self.exchange(instance, requested)
         self.captured.capture(instance.place, requested, response=answered.body, content_type=answered.kind)
         return answered
@@ -86,7 +85,7 @@ class RuntimeApi:
         """Parts as the container sends them; a later error is an event of the stream."""
         variant, instance = await self._real_time(region, requested)
         if instance.port is None:
-            with self._measured(instance):
+            with self._metrics.measured(instance):
                 echo = echoed(requested)
             response = event_stream(variant, echo.headers)
             await response.prepare(request)
@@ -94,7 +93,7 @@ class RuntimeApi:
             await response.write_eof()
             return response
         async with self._in_flight(instance):
-            with self._measured(instance):
+            with self._metrics.measured(instance):
                 reply = await self._opened(instance, requested)
             async with reply:
                 response = event_stream(variant, reply.headers)
@@ -141,7 +140,7 @@ class RuntimeApi:
     async def _in_flight(self, instance: HostingInstance) -> AsyncIterator[None]:
         instance.in_flight += 1
         self._busy[instance.id] = instance
-        self._measure_load(instance)
+        self._metrics.in_flight(instance)
         try:
             yield
         finally:
@@ -149,46 +148,18 @@ class RuntimeApi:
             if not instance.in_flight:
                 self._busy.pop(instance.id, None)
 
-    def measure_load(self) -> None:
-        """Requests that last longer than the time between two values count in each of them."""
+    def measure_load(self, at: float) -> None:
+        """Requests that last longer than the time between two values count in each of them; `at`, components without
+        requests have values, too.
+        """
         for instance in self._busy.values():
-            self._measure_load(instance)
+            self._metrics.in_flight(instance)
+        busy = {(each.place.region, each.place.component) for each in self._busy.values()}
+        self._metrics.idle(busy, at)
 
-    def _measure_load(self, instance: HostingInstance) -> None:
-        load = max(1, instance.in_flight) / self._count(instance)
-        self._measure(instance, "ConcurrentRequestsPerModel", load, "None")
-
-    @contextlib.contextmanager
-    def _measured(self, instance: HostingInstance) -> Iterator[None]:
-        """Invocations, their errors, and the model's latency in microseconds, as SageMaker measures them."""
-        started, failed = time.monotonic(), 0
-        if instance.port is None:  # it echoes
-            self._measure_load(instance)
-        try:
-            yield
-        except ApiError as error:
-            failed = int(error.fields.get("OriginalStatusCode", 0)) or 500
-            raise
-        finally:
-            latency = (time.monotonic() - started) * 1e6
-            self._measure(instance, "Invocations", 1.0, "None")
-            self._measure(instance, "InvocationsPerInstance", 1.0 / self._count(instance), "None")
-            self._measure(instance, "Invocation4XXErrors", float(400 <= failed < 500), "None")
-            self._measure(instance, "Invocation5XXErrors", float(failed >= 500), "None")
-            self._measure(instance, "ModelLatency", latency, "Microseconds")
-
-    def _count(self, instance: HostingInstance) -> int:
-        """The instances that the variant's invocations are spread over."""
-        row = self.context.table(ENDPOINT.table, instance.place.region).get(instance.place.endpoint)
-        variants = ((row or {}).get("serving") or {"variants": []})["variants"]
-        counts = [existing["count"] for existing in variants if existing["name"] == instance.place.variant]
-        return max(1, *counts) if counts else 1
-
-    def _measure(self, instance: HostingInstance, metric: str, value: float, unit: str) -> None:
-        place = instance.place
-        dimensions = (("EndpointName", place.endpoint), ("VariantName", place.variant))
-        name = (place.region, "AWS/SageMaker", metric, dimensions)
-        self.context.metrics.put(name, Point(self.context.clock.now(), value, unit))
+    @property
+    def _metrics(self) -> InvocationMetrics:
+        return InvocationMetrics(self.context)
 
     async def close(self) -> None:
         await self._shadows.close()

@@ -186,10 +186,18 @@ def _require_same_base(row: Row, pending: Row) -> None:
 
 def update_runtime(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     name, row = _settled(context, request)
-    copies = request.params["DesiredRuntimeConfig"]["CopyCount"]
-    row.update(status="Updating", failure=None, pending=None, desired=copies)
-    _put(context, request, name, row)
+    set_copies(context, request.region, name, request.params["DesiredRuntimeConfig"]["CopyCount"])
     return {"InferenceComponentArn": row["arn"]}
+
+
+def set_copies(context: EmulatorContext, region: str, name: str, copies: int) -> None:
+    """Of a component that may be changed now."""
+    row = context.table(INFERENCE_COMPONENT.table, region).get(name)
+    if row is None or row["status"] != "InService":
+        status = row["status"] if row else "Deleted"
+        raise refused(f'Cannot update inference component "{name}" in status "{status}".')
+    row.update(status="Updating", failure=None, pending=None, desired=copies)
+    _begin(context, region, name, row)
 
 
 def delete_component(context: EmulatorContext, request: ApiRequest) -> None:
@@ -240,9 +248,13 @@ def _settled(context: EmulatorContext, request: ApiRequest) -> tuple[str, Row]:
 
 
 def _put(context: EmulatorContext, request: ApiRequest, name: str, row: Row) -> None:
+    _begin(context, request.region, name, row)
+
+
+def _begin(context: EmulatorContext, region: str, name: str, row: Row) -> None:
     row["modified"] = context.clock.now()
-    context.table(INFERENCE_COMPONENT.table, request.region).put(name, row)
-    context.components.begin(request.region, name)
+    context.table(INFERENCE_COMPONENT.table, region).put(name, row)
+    context.components.begin(region, name)
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

@@ -93,6 +93,13 @@ def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         raise refused("InstanceType is required for a production variant without ServerlessConfig.")
     if not variant.get("InitialInstanceCount") and "ManagedInstanceScaling" not in variant:
         raise refused("InitialInstanceCount is required for a production variant without ServerlessConfig.")
+    managed = variant.get("ManagedInstanceScaling", {})
+    if managed and managed.get("MinInstanceCount", 0) > managed.get("MaxInstanceCount", 10_000):
+        raise refused("MinInstanceCount must not be greater than MaxInstanceCount in ManagedInstanceScaling.")
+    if managed.get("Status") == "ENABLED" and managed.get("MinInstanceCount") == 0 and has_model:
+        # Developer guide, "Scale an endpoint to zero instances": only one that hosts inference components; the words
+        # are ours.
+        raise refused("MinInstanceCount 0 is supported for variants with inference components only.")
     if "VolumeSizeInGB" in variant and instance_type and has_local_disks(instance_type):
         raise refused(f"VolumeSize parameter is not allowed for the selected Instance type {instance_type}")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
+from lmi_deploy.emulator.hosting.managed_instances import release_instances
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.components import components_of
 from lmi_deploy.emulator.sagemaker.containers import containers_of, deployed_image
@@ -48,6 +49,7 @@ def create_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[st
 
 def describe_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     name = request.params["EndpointName"]
+    release_instances(context, request.region, name)
     row = found(context, request, ENDPOINT, name)
     shown = row["serving"] or row["pending"]
     description = {

@@ -16,11 +16,12 @@ from lmi_deploy.emulator.scaling.scalable_targets import HIGH_RESOLUTION
 from lmi_deploy.emulator.scaling.scaled_variants import (
     POLICIES,
     TARGETS,
-    Variant,
     last,
     name_of,
     scale,
+    scaled,
     settle,
+    shrinking,
 )
 from lmi_deploy.emulator.scaling.scheduled_actions import has_actions, run_due
 from lmi_deploy.emulator.scaling.step_adjustments import stepped_count
@@ -54,10 +55,12 @@ class AutoscalingLoop(BackgroundTask):
     def __init__(
         self,
         context: EmulatorContext,
-        measure: Callable[[], None] = lambda: None,
+        measure: Callable[[float], None] = lambda at: None,
         measure_queues: Callable[[float], None] = lambda at: None,
     ) -> None:
-        """`measure` puts the metrics of requests in progress, `measure_queues` those of queues, once a minute."""
+        """`measure` puts the metrics of requests in progress and of idle components, `measure_queues` those of queues,
+        once a minute.
+        """
         super().__init__(context)
         self._measure, self._measure_queues = measure, measure_queues
 
@@ -68,7 +71,8 @@ class AutoscalingLoop(BackgroundTask):
             interval = HIGH_RESOLUTION if self._has_fast_alarms() else MINUTE
             moment = moment - moment % interval + interval
             await clock.reach(moment)
-            is_recent = moment <= self._context.metrics.latest + MEMORY or clock.now() - moment < MINUTE
+            latest, late = self._context.metrics.latest, clock.now() - moment
+            is_recent = moment <= latest + MEMORY or late < MINUTE or any(shrinking(self._context))
             if is_recent or has_actions(self._context):
                 if moment % MINUTE == 0:
                     self._measure_queues(moment - 1)
@@ -87,7 +91,7 @@ class AutoscalingLoop(BackgroundTask):
 
     def round(self, moment: float) -> None:
         store = self._context.store
-        self._measure()
+        self._measure(moment - 1)
         for region in store.regions(ALARMS):
             settle(self._context, region)
             ringing: list[tuple[str, Row, float | None]] = []
@@ -124,7 +128,7 @@ class AutoscalingLoop(BackgroundTask):
             if policy["arn"] not in alarm["params"].get("AlarmActions", ()):
                 continue
             try:
-                variant = Variant(self._context, region, policy["params"])
+                variant = scaled(self._context, region, policy["params"])
             except ApiError:
                 continue  # it is being deleted
             count = self._asked(policy, name, alarm, value, variant.desired)
@@ -163,7 +167,7 @@ class AutoscalingLoop(BackgroundTask):
         if target is None:
             return
         count = max(target["params"]["MinCapacity"], min(target["params"]["MaxCapacity"], request.count))
-        if count != Variant(self._context, region, params).desired:
+        if count != scaled(self._context, region, params).desired:
             cause = f"monitor alarm {request.alarm} in state ALARM triggered policy {params['PolicyName']}"
             scale(self._context, region, params, count=count, cause=cause, out=request.out)
 

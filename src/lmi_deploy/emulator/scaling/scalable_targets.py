@@ -10,15 +10,17 @@ from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling import scheduled_actions
+from lmi_deploy.emulator.scaling.scaled_components import COPIES, component_of
 from lmi_deploy.emulator.scaling.scaled_variants import (
+    COUNT,
     POLICIES,
     TARGETS,
-    Variant,
     clamp,
     describe_activities,
     matching,
     missing,
     name_of,
+    scaled,
 )
 from lmi_deploy.emulator.scaling.scheduled_actions import drop_actions
 from lmi_deploy.emulator.scaling.step_adjustments import check_steps
@@ -26,11 +28,20 @@ from lmi_deploy.emulator.services import tag_operations
 from lmi_deploy.emulator.services.alarms import TABLE as ALARMS
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
-INVOCATIONS: Final = "SageMakerVariantInvocationsPerInstance"
-CONCURRENCY: Final = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
+_PREDEFINED: Final[Mapping[str, Mapping[str, str]]] = {
+    COUNT: {
+        "SageMakerVariantInvocationsPerInstance": "InvocationsPerInstance",
+        "SageMakerVariantConcurrentRequestsPerModelHighResolution": "ConcurrentRequestsPerModel",
+    },
+    COPIES: {
+        "SageMakerInferenceComponentInvocationsPerCopy": "InvocationsPerCopy",
+        "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution": "ConcurrentRequestsPerCopy",
+    },
+}
+"""By scalable dimension, the metric of each predefined type."""
 HIGH_RESOLUTION: Final = 10
-"""Seconds between two values of that metric, which AWS added on 2024-07-25. It does not document statistic and periods
-of the alarms: here they use the average, and removing instances takes as long as by other metrics.
+"""Seconds between two values of concurrent requests, which AWS added on 2024-07-25. It does not document statistic and
+periods of the alarms: here they use the average, and removing instances takes as long as by other metrics.
 """
 MOST_POLICIES: Final = 50
 """Of a scalable target (Application Auto Scaling user guide, "Quotas")."""
@@ -157,24 +168,25 @@ def _metric(params: Mapping[str, Any], level: str) -> dict[str, Any]:
             if key in custom
         }
     kind = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
-    if kind not in (INVOCATIONS, CONCURRENCY):
+    metrics = _PREDEFINED[params["ScalableDimension"]]
+    if kind not in metrics:
         raise refused(
             f"Invalid predefined metric type {kind} for scalable dimension {params['ScalableDimension']}"
         )
-    _, endpoint, _, variant = params["ResourceId"].split("/")
-    pace: dict[str, Any] = {"MetricName": "InvocationsPerInstance", "Statistic": "Sum"}
-    if kind == CONCURRENCY:
-        pace = {"MetricName": "ConcurrentRequestsPerModel", "Statistic": "Average", "Period": HIGH_RESOLUTION}
+    name = metrics[kind]
+    pace: dict[str, Any] = {"MetricName": name, "Statistic": "Sum"}
+    if name.startswith("Concurrent"):
+        pace = {"MetricName": name, "Statistic": "Average", "Period": HIGH_RESOLUTION}
         if level == "Low":
             pace["EvaluationPeriods"] = PERIODS[level] * 60 // HIGH_RESOLUTION
-    return {
-        **pace,
-        "Namespace": "AWS/SageMaker",
-        "Dimensions": [
-            {"Name": "EndpointName", "Value": endpoint},
-            {"Name": "VariantName", "Value": variant},
-        ],
-    }
+    return {**pace, "Namespace": "AWS/SageMaker", "Dimensions": _dimensions(params["ResourceId"])}
+
+
+def _dimensions(resource: str) -> list[dict[str, str]]:
+    if component := component_of(resource):
+        return [{"Name": "InferenceComponentName", "Value": component}]
+    _, endpoint, _, variant = resource.split("/")
+    return [{"Name": "EndpointName", "Value": endpoint}, {"Name": "VariantName", "Value": variant}]
 
 
 def _alarms(context: EmulatorContext, region: str, row: Row) -> Iterator[Row]:
@@ -184,7 +196,7 @@ def _alarms(context: EmulatorContext, region: str, row: Row) -> Iterator[Row]:
 
 def register(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
     params, name = request.params, name_of(request.params)
-    variant = Variant(context, request.region, params)
+    variant = scaled(context, request.region, params)
     before = context.table(TARGETS, request.region).get(name)
     if before is None and not {"MinCapacity", "MaxCapacity"} <= set(params):
         raise refused("MinCapacity and MaxCapacity are required when a new scalable target is registered.")

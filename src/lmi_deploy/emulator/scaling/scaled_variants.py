@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, INFERENCE_COMPONENT
 from lmi_deploy.emulator.sagemaker.variant_capacities import set_capacities
+from lmi_deploy.emulator.scaling.scaled_components import COPIES, Copies, component_of
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
 TARGETS: Final = "scalable-targets"
@@ -46,8 +47,6 @@ class Variant:
     """An existing variant; ValidationException if there is none."""
 
     def __init__(self, context: EmulatorContext, region: str, params: Mapping[str, Any]) -> None:
-        if params["ServiceNamespace"] != "sagemaker" or params["ScalableDimension"] != COUNT:
-            raise refused("The emulator scales sagemaker variants' DesiredInstanceCount only.")
         parts = _RESOURCE.fullmatch(params["ResourceId"])
         row = context.table(ENDPOINT.table, region).get(parts["endpoint"]) if parts else None
         variants = ((row or {}).get("serving") or {"variants": []})["variants"]
@@ -79,12 +78,38 @@ class Variant:
         )
 
 
+def scaled(context: EmulatorContext, region: str, params: Mapping[str, Any]) -> Variant | Copies:
+    """An existing target; ValidationException if there is none."""
+    if params["ServiceNamespace"] == "sagemaker" and params["ScalableDimension"] == COUNT:
+        return Variant(context, region, params)
+    if params["ServiceNamespace"] == "sagemaker" and params["ScalableDimension"] == COPIES:
+        return Copies(context, region, params)
+    raise refused(
+        "The emulator scales sagemaker variants' DesiredInstanceCount and inference components' DesiredCopyCount only."
+    )
+
+
 def scaled_variants(context: EmulatorContext, region: str, endpoint: str) -> set[str]:
     """The variants of an endpoint that have a scalable target."""
     found = (
         _RESOURCE.fullmatch(row["params"]["ResourceId"]) for _, row in context.table(TARGETS, region).rows()
     )
     return {match["variant"] for match in found if match and match["endpoint"] == endpoint}
+
+
+def shrinking(context: EmulatorContext) -> Iterator[tuple[str, str]]:
+    """Region and name of the components that target tracking may take copies of: while they are idle, their metrics
+    have values.
+    """
+    for region in context.store.regions(TARGETS):
+        policies = [row for _, row in context.table(POLICIES, region).rows() if "Low" in row["alarms"]]
+        tracked = {row["params"]["ResourceId"] for row in policies}
+        for _, target in context.table(TARGETS, region).rows():
+            component = component_of(target["params"]["ResourceId"])
+            row = context.table(INFERENCE_COMPONENT.table, region).get(component) if component else None
+            may_shrink = row is not None and row["copies"] > target["params"]["MinCapacity"]
+            if may_shrink and target["params"]["ResourceId"] in tracked:
+                yield region, component
 
 
 TABLE: Final = "scaling-activities"
@@ -112,14 +137,16 @@ def scale(
         "sagemaker.",
     }
     try:
-        Variant(context, region, params).scale(count)
+        scaled(context, region, params).scale(count)
     except ApiError as error:
         message = f"Failed to set desired instance count to {count}. Reason: {error.message}"
         row.update(status="Failed", message=message, ended=context.clock.now())
     context.table(TABLE, region).put(str(uuid.uuid4()), row)
 
 
-def clamp(context: EmulatorContext, region: str, variant: Variant, params: Row, *, why: str = "") -> None:
+def clamp(
+    context: EmulatorContext, region: str, variant: Variant | Copies, params: Row, *, why: str = ""
+) -> None:
     """A count outside of the new limits is moved inside at once."""
     least, most = params["MinCapacity"], params["MaxCapacity"]
     if variant.is_settled and variant.desired < least:
@@ -141,7 +168,7 @@ def _is_finished(context: EmulatorContext, region: str, row: Row) -> bool:
     """Whether it ended; its result is then in the record."""
     done = f"Successfully set desired instance count to {row['count']}. "
     try:
-        variant = Variant(context, region, row["params"])
+        variant = scaled(context, region, row["params"])
     except ApiError as error:
         row.update(status="Failed", message=error.message, ended=context.clock.now())
     else:

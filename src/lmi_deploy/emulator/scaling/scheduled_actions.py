@@ -20,11 +20,11 @@ from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.scaled_variants import (
     TARGETS,
-    Variant,
     clamp,
     matching,
     missing,
     name_of,
+    scaled,
 )
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
@@ -148,7 +148,7 @@ def _act(context: EmulatorContext, region: str, row: Row) -> None:
         return  # it failed: the other bound was changed since
     context.table(TARGETS, region).put(name_of(row["params"]), {**target, "params": bounds})
     try:
-        variant = Variant(context, region, bounds)
+        variant = scaled(context, region, bounds)
     except ApiError:
         return  # it is being deleted
     clamp(

@@ -1,8 +1,9 @@
-"""From `endpoint.autoscaling` to the settings of the scalable target."""
+"""From `endpoint.autoscaling` to the settings of the scalable target: a variant, or an inference component."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.recipe_scaling_keys import WAKE_UP, Autoscaling, StepScaling, TrackedMetric
@@ -15,6 +16,11 @@ CloudWatch").
 """
 
 
+_COMPONENT_NAMESPACES: Final = ("AWS/SageMaker", "/aws/sagemaker/InferenceComponents")
+"""The same of each inference component."""
+COMPONENT_DIMENSION: Final = "InferenceComponentName"
+
+
 def scaling_of(recipe: Recipe) -> Scaling | None:
     autoscaling = recipe.endpoint.autoscaling
     if autoscaling is None:
@@ -24,9 +30,9 @@ def scaling_of(recipe: Recipe) -> Scaling | None:
         most=autoscaling.max,
         invocations=autoscaling.invocations_per_instance or 0,
         concurrency=autoscaling.concurrent_requests_per_model or 0.0,
-        metric=_metric(autoscaling.metric, recipe.name) if autoscaling.metric else None,
+        metric=_metric(autoscaling.metric, recipe) if autoscaling.metric else None,
         backlog=autoscaling.backlog_per_instance or 0.0,
-        steps=_steps(autoscaling, recipe.name),
+        steps=_steps(autoscaling, recipe),
         scale_in=autoscaling.scale_in,
         scale_in_cooldown=autoscaling.scale_in_cooldown,
         scale_out_cooldown=autoscaling.scale_out_cooldown,
@@ -34,14 +40,34 @@ def scaling_of(recipe: Recipe) -> Scaling | None:
     )
 
 
-def _steps(autoscaling: Autoscaling, endpoint: str) -> tuple[StepScaling, ...]:
-    steps = [_step(each, endpoint) for each in autoscaling.steps]
+def _steps(autoscaling: Autoscaling, recipe: Recipe) -> tuple[StepScaling, ...]:
+    steps = [_step(each, recipe) for each in autoscaling.steps]
     if autoscaling.least == 0:
-        steps.append(wake_up(endpoint))
+        steps.append(_first_copy(recipe.name) if recipe.endpoint.share else _first_instance(recipe.name))
     return tuple(sorted(steps, key=lambda each: each.name))
 
 
-def wake_up(endpoint: str) -> StepScaling:
+def _first_copy(component: str) -> StepScaling:
+    """Target tracking does not leave zero: no copy has a metric. Source: SageMaker developer guide, "Scale an endpoint
+    to zero instances", read in November 2026: a change of 1, 60 s of cool-down; an alarm on the sum of 60 s, 1 of 1
+    period, missing data is missing. Its threshold is 1: the page's example has GreaterThanThreshold, which would need
+    two refused requests in a minute; AWS's notebooks have GreaterThanOrEqualToThreshold, as here. Of one data point
+    Average, which `step_policy_request` has, and the page's Maximum are the same.
+    """
+    return StepScaling(
+        name=WAKE_UP,
+        namespace="AWS/SageMaker",
+        metric="NoCapacityInvocationFailures",
+        threshold=1.0,
+        adjustments=(("0", "+1"),),
+        statistic="Sum",
+        dimensions=((COMPONENT_DIMENSION, component),),
+        minutes=1,
+        cooldown=60,
+    )
+
+
+def _first_instance(endpoint: str) -> StepScaling:
     """Without it a request would wait until the queue is longer than the target. Source: SageMaker developer guide,
     "Autoscale an asynchronous endpoint", "Optional: Define a scaling policy that scales up from zero for new requests",
     with all of its values, compared with the page's source in November 2026: a change of 1 from the threshold on,
@@ -57,23 +83,25 @@ def wake_up(endpoint: str) -> StepScaling:
     )
 
 
-def _step(step: StepScaling, endpoint: str) -> StepScaling:
+def _step(step: StepScaling, recipe: Recipe) -> StepScaling:
     """In the form in which it is read back."""
     signed = "" if step.unit == "exact" else "+"
     adjustments = sorted((float(distance), int(change)) for distance, change in step.adjustments)
     return replace(
         step,
         adjustments=tuple((f"{distance:g}", f"{change:{signed}d}") for distance, change in adjustments),
-        dimensions=tuple(sorted(step.dimensions or default_dimensions(step.namespace, endpoint))),
+        dimensions=tuple(sorted(step.dimensions or _default_dimensions(step.namespace, recipe))),
     )
 
 
-def _metric(metric: TrackedMetric, endpoint: str) -> TrackedMetric:
-    dimensions = metric.dimensions or default_dimensions(metric.namespace, endpoint)
+def _metric(metric: TrackedMetric, recipe: Recipe) -> TrackedMetric:
+    dimensions = metric.dimensions or _default_dimensions(metric.namespace, recipe)
     return replace(metric, dimensions=tuple(sorted(dimensions)))
 
 
-def default_dimensions(namespace: str, endpoint: str) -> Pairs:
+def _default_dimensions(namespace: str, recipe: Recipe) -> Pairs:
+    if recipe.endpoint.share is not None:
+        return ((COMPONENT_DIMENSION, recipe.name),) if namespace in _COMPONENT_NAMESPACES else ()
     if namespace not in OWN_NAMESPACES:
         return ()
-    return (("EndpointName", endpoint), ("VariantName", VARIANT))
+    return (("EndpointName", recipe.name), ("VariantName", VARIANT))

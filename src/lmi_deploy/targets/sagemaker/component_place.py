@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 
 from lmi_deploy.catalog.instances import Instance, chosen
-from lmi_deploy.domain.recipe_endpoint_keys import Component
+from lmi_deploy.domain.recipe_endpoint_keys import Component, Endpoint
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.component_settings import ComponentPlace
 from lmi_deploy.errors import Unresolvable
@@ -23,12 +23,12 @@ def component_place(recipe: Recipe, *, degree: int, weights: int) -> ComponentPl
     )
     place = ComponentPlace(
         endpoint=recipe.endpoint.share,
-        copies=given.copies,
+        copies=recipe.endpoint.initial_copies,
         accelerators=accelerators,
         memory_mb=given.memory_mb or default_memory_mb(machine, accelerators, weights),
         cpus=given.cpus or 0,
     )
-    _require_room(place, machine, recipe.endpoint.initial_count)
+    _require_room(place, machine, recipe.endpoint)
     return place
 
 
@@ -42,8 +42,9 @@ def share_of(place: ComponentPlace) -> InstanceShare:
     return InstanceShare(place.accelerators, place.memory_mb, place.cpus)
 
 
-def _require_room(place: ComponentPlace, machine: Instance, count: int) -> None:
-    instance, each = whole(machine), share_of(place)
+def _require_room(place: ComponentPlace, machine: Instance, endpoint: Endpoint) -> None:
+    instance, each, count = whole(machine), share_of(place), endpoint.most_instances
+    most = max(place.copies, endpoint.autoscaling.most if endpoint.autoscaling else 0)
     if instance is None:
         return
     if not instance.holds(each):
@@ -51,9 +52,10 @@ def _require_room(place: ComponentPlace, machine: Instance, count: int) -> None:
             f"endpoint.component: a copy takes {each.words}, and {machine.name} has {instance.words}",
             hint="give it less (endpoint.component), or use a larger instance type",
         )
-    if unplaced([each] * place.copies, instance, count):
+    if unplaced([each] * most, instance, count):
+        key = "endpoint.component.copies" if most == place.copies else "endpoint.autoscaling.max"
+        larger = "endpoint.instance_scaling.max" if endpoint.instance_scaling else "endpoint.count"
         raise Unresolvable(
-            f"endpoint.component.copies: {place.copies} copies of {each.words} do not fit onto {count} x "
-            f"{machine.name} with {instance.words}",
-            hint="use fewer copies, or a larger endpoint.count",
+            f"{key}: {most} copies of {each.words} do not fit onto {count} x {machine.name} with {instance.words}",
+            hint=f"use fewer copies, or a larger {larger}",
         )

@@ -123,8 +123,7 @@ def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Pr
     price = prices.get(placement.instance)
     if price is None:
         return None
-    scaling, count = place.scaling, place.count
-    least, most = (scaling.lowest, scaling.highest) if scaling else (count, count)
+    least, most = place.instances
     return Cost(instance=placement.instance, least=least, most=most, price=price)
 
 
@@ -150,8 +149,8 @@ def require_affordable(
 ) -> None:
     """Refused if any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
     starts = plan.has_action(CreateSharedEndpoint) or plan.has_action(SetInstanceCount)
-    if spec.cloud.component is not None and not starts:
-        return  # the shared endpoint runs already
+    if spec.cloud.component is not None and not starts and spec.cloud.instance_scaling is None:
+        return  # the shared endpoint runs already, and gets no more instances
     for placement in spec.cloud.placements:
         found = version_costs(spec, placement, inventory.prices)
         if found is None:

@@ -134,6 +134,7 @@ def _with_component(spec: Spec, settings: ModelSettings, model: str) -> DesiredS
         kms_key=place.kms_key,
         role=place.role,
         vpc=place.vpc,
+        instance_scaling=place.instance_scaling,
     )
     config = DesiredEndpointConfig(name=component.name(spec.name), placement=placement, settings=endpoint)
     return DesiredState(model=model, settings=settings, configs=(config,), component=component)

@@ -36,12 +36,14 @@ from lmi_deploy.targets.sagemaker.observed_components import (
     shared_name,
     sharing,
     tagged_component,
+    with_recorded_copies,
 )
 from lmi_deploy.targets.sagemaker.observed_jobs import (
     running_compile_jobs,
     running_transfer_jobs,
     with_stored_jobs,
 )
+from lmi_deploy.targets.sagemaker.observed_scaling import count_by_hand, kind_of, recorded_scaling_of
 from lmi_deploy.targets.sagemaker.observed_schedule import deletion_schedule
 from lmi_deploy.targets.sagemaker.ownership import (
     ownership,
@@ -51,7 +53,6 @@ from lmi_deploy.targets.sagemaker.ownership import (
     unfinished_names,
 )
 from lmi_deploy.targets.sagemaker.plan.alarm_actions import is_recorded_with_alarms
-from lmi_deploy.targets.sagemaker.plan.instance_count import unrecorded_count
 
 BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
 
@@ -62,8 +63,7 @@ def observe(
     """As few requests as possible: six for a deployment that is in sync. With `own_tags` the endpoint's tags are read
     from SageMaker itself, not from the tag search, which lags.
     """
-    endpoint = cloud.hosting.endpoint(ref.name)
-    searched = cloud.tagged.of(ref.name)
+    endpoint, searched = cloud.hosting.endpoint(ref.name), cloud.tagged.of(ref.name)
     compiling = tuple(r for r in searched if is_compile_job(r))
     tagged = tuple(r for r in searched if is_own_resource(r, ref.name) and r not in compiling)
     found = tuple(r for r in tagged if r.kind not in JOB_KINDS)
@@ -73,14 +73,15 @@ def observe(
     bucket_services = depot_of(cloud, bucket := ref.bucket or _bucket(resources, cloud))
     record = bucket_services.records.read(ref.name) if bucket_services else None
     late = None if component else recorded_component(ref.name, endpoint, record, cloud)
-    component, serving = component or late, late.as_endpoint() if late else serving
+    component = with_recorded_copies(component or late, record)
+    serving = component.as_endpoint() if component else serving
     if late or (not own_tags and _is_stale(resources, record)):
         resources, foreign, tags = _owned_resources(ref.name, serving, found, cloud, own_tags=True)
     component, serving, adapters = with_adapters(component, serving, () if foreign else tagged, record, cloud)
     own, full = own_artifacts(stored := stored_artifacts(ref.name, bucket_services))
     owned = ownership(serving, tags, resources, record) if foreign else ""
     config, missing = parts_of(None if foreign and not owned else serving, ref.name, record, cloud)
-    scaled = serving is not None and not serving.shared and not foreign and _is_recorded_as_scaled(record)
+    scaling, scaling_read = recorded_scaling_of(serving, foreign, record, cloud)
     state = CloudObserved(
         ref=_located(ref, bucket, serving, cloud),
         record=record,
@@ -101,9 +102,9 @@ def observe(
         schedule=None if foreign else deletion_schedule(ref.name, resources, record, cloud),
         stored=stored,
         bucket=bucket_services is not None,
-        scaling=cloud.scalers.scaling(ref.name) if scaled else None,
-        scaling_read=scaled,
-        count_by_hand=0 if foreign else _count_by_hand(serving, record, cloud),
+        scaling=scaling,
+        scaling_read=scaling_read,
+        count_by_hand=None if foreign else count_by_hand(serving, record, cloud),
     )
     return _with_alarms(state, cloud)
 
@@ -128,25 +129,6 @@ def _with_alarms(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
     return replace(observed, alarms=cloud.alarms.read(observed.ref.name), alarms_read=True)
 
 
-def with_scaling(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
-    """And, by three requests more, how its number of instances follows the load."""
-    known = observed.scaling_read or observed.component is not None
-    if observed.endpoint is None or observed.not_owned_reason or known:
-        return observed
-    return replace(observed, scaling=cloud.scalers.scaling(observed.ref.name), scaling_read=True)
-
-
-def _count_by_hand(endpoint: ObservedEndpoint | None, record: Record | None, cloud: Cloud) -> int:
-    """A number that differs from the recorded one may be autoscaling's, set up by another tool: then it is not."""
-    count = unrecorded_count(endpoint, record) if endpoint and record and not endpoint.shared else 0
-    return count if endpoint and count and cloud.scalers.scaling(endpoint.name) is None else 0
-
-
-def _is_recorded_as_scaled(record: Record | None) -> bool:
-    current = record.current if record else None
-    return bool(current and current.serving.cloud.scaling)
-
-
 def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) -> CloudObserved:
     """Everything that a teardown must know."""
     observed = observe(ref, cloud, depot_of, own_tags=True)
@@ -162,7 +144,7 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
     return replace(
         with_listed_adapters(observed, listed, cloud),
         ownership=observed.ownership or _shared(observed, cloud),
-        scaling=None if foreign or shared else observed.scaling or cloud.scalers.scaling(ref.name),
+        scaling=None if foreign else observed.scaling or cloud.scalers.scaling(ref.name, kind_of(shared)),
         scaling_read=True,
         alarms=None if foreign else observed.alarms or cloud.alarms.read(ref.name),
         alarms_read=True,

@@ -35,6 +35,18 @@ def recorded_component(
     return cloud.components.component(name)
 
 
+def with_recorded_copies(
+    component: ObservedComponent | None, record: Record | None
+) -> ObservedComponent | None:
+    """Under the number of copies by which a generation is recorded: of those that match, the current one."""
+    if component is None or record is None:
+        return component
+    known = [generation.serving.cloud.component for generation in reversed(record.known)]
+    if record.current is not None:
+        known.insert(0, record.current.serving.cloud.component)
+    return component.as_recorded(settings for settings in known if settings is not None)
+
+
 def shared_name(record: Record | None) -> str:
     """The endpoint that a recorded generation shares; empty without one."""
     if record is None:

@@ -9,7 +9,7 @@ from math import ceil
 from lmi_deploy.catalog.instances import chosen
 from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.deployment_spec import AdditionalModel, EngineSpec, WeightsSpec
-from lmi_deploy.domain.gathered_facts import Facts
+from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Endpoint, UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
@@ -77,9 +77,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         travel=transfer_options(recipe.weights),
         token_secret=recipe.weights.token_secret or "",
         job=job_place(recipe, cloud, weights),
-        scheduler_role=role_arn(endpoint.scheduler_role, cloud, default="", key="endpoint.scheduler_role")
-        if endpoint.scheduler_role
-        else "",
+        scheduler_role=_scheduler_role(endpoint, cloud),
         build=image_build(recipe, facts),
         data_capture=endpoint.data_capture,
         asynchronous=_asynchronous(recipe, cloud.bucket),
@@ -87,6 +85,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineS
         alarms=alarms_of(recipe),
         component=component_place(recipe, degree=engine.tensor_parallel_degree, weights=size),
         regions=endpoint.regions,
+        instance_scaling=endpoint.instance_scaling,
     )
     compiling = compile_place(recipe, facts, weights=weights, engine=engine, place=place)
     return replace(place, compile=compiling)
@@ -97,6 +96,12 @@ def _size(recipe: Recipe, weights: WeightsSpec) -> int:
     change the model.
     """
     return weights.size_without_adapters if recipe.endpoint.share else weights.total_size
+
+
+def _scheduler_role(endpoint: Endpoint, cloud: CloudFacts) -> str:
+    if not endpoint.scheduler_role:
+        return ""
+    return role_arn(endpoint.scheduler_role, cloud, default="", key="endpoint.scheduler_role")
 
 
 def _asynchronous(recipe: Recipe, bucket: str) -> Asynchronous | None:

@@ -187,7 +187,7 @@ def fingerprint(observed: CloudObserved) -> list[object]:
     """
     current = observed.record.current if observed.record else None
     config = target_endpoint_config(observed.endpoint) if observed.endpoint else ""
-    by_hand = [observed.count_by_hand] * bool(observed.count_by_hand)
+    by_hand = [] if observed.count_by_hand is None else [observed.count_by_hand]
     scaled = list(
         filter(None, (traffic_words(observed), scaling_drift_words(observed), alarm_drift_words(observed)))
     )

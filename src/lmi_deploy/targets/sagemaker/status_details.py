@@ -23,7 +23,9 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
         address=address(observed.ref) if current else "",
         endpoint=observed.endpoint,
         jobs=(*observed.jobs, *observed.compile_jobs),
-        scaling=observed.scaling.words if observed.scaling else "",
+        scaling=observed.scaling.words_of("component" if observed.component else "variant")
+        if observed.scaling
+        else "",
         alarms=observed.alarms.words if observed.alarms else "",
         expires=observed.expires,
         expired=observed.expired,

@@ -43,6 +43,7 @@ from lmi_deploy.targets.sagemaker.deployed_instance import deployed_instance
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.observed_components import shared_endpoint
+from lmi_deploy.targets.sagemaker.observed_scaling import with_scaling
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerformers
 from lmi_deploy.targets.sagemaker.plan import deploy, instance_count
@@ -166,8 +167,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             require_ownership_tag(observed, cost=self.hourly_cost(observed))
 
     def set_expiry(self, observed: CloudObserved, expires: str) -> None:
-        endpoint = require_endpoint(observed)
-        cloud = self.cloud(observed.ref.region)
+        endpoint, cloud = require_endpoint(observed), self.cloud(observed.ref.region)
         if observed.schedule is not None:
             # First: it must not delete what has just been extended.
             cloud.schedules.delete_at(observed.ref.name, expires, role=observed.schedule.role)
@@ -215,7 +215,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return observed_weights.with_in_place(observed, cloud, self.depot)
 
     def observe_scaling(self, ref: DeploymentRef) -> CloudObserved:
-        return sagemaker_observe.with_scaling(self.observe(ref), self._opened(ref))
+        return with_scaling(self.observe(ref), self._opened(ref))
 
     def read_record(self, ref: DeploymentRef) -> Record | None:
         """From the given bucket or the account's own; else the endpoint's tags name it."""

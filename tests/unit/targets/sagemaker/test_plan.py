@@ -149,7 +149,7 @@ def observed_states(draw: st.DrawFn, spec: Spec) -> CloudObserved:
         ),
         artifacts=tuple(draw(st.lists(st.sampled_from([text, "b" * 16]), unique=True))),
         expired=draw(st.booleans()) if status else False,
-        count_by_hand=count if status == "InService" and not scaled and draw(st.booleans()) else 0,
+        count_by_hand=count if status == "InService" and not scaled and draw(st.booleans()) else None,
     )
 
 
@@ -223,7 +223,7 @@ class AccountCase:
                 assert self.now_observed.serving
                 assert not self.scaled
                 assert count != (self.now_observed.count_by_hand or self.now_observed.endpoint.desired_count)
-                self.now_observed = replace(self.now_observed, count_by_hand=0)
+                self.now_observed = replace(self.now_observed, count_by_hand=None)
             case SetScaling():
                 assert self.now_observed.endpoint is not None
                 assert self.now_observed.serving
@@ -259,7 +259,7 @@ class AccountCase:
         observed = ObservedEndpoint(
             name="m", arn="a", status=status, config=config, pending=pending, desired_count=count
         )
-        by_hand = self.now_observed.count_by_hand if count else 0
+        by_hand = self.now_observed.count_by_hand if count else None
         self.now_observed = replace(self.now_observed, endpoint=observed, count_by_hand=by_hand)
 
     def observed(self, spec: Spec, plan: Plan) -> CloudObserved:
@@ -375,7 +375,11 @@ def test_changed_scaling_touches_neither_model_nor_config() -> None:
     assert kinds(diff(SPECS["scaled"], ARTIFACT, served(), READY)) == ["SetScaling", "TagEndpoint"]
     observed = served(SPECS["scaled"])
     assert kinds(diff(SPECS["scaled"], ARTIFACT, observed, READY)) == []
-    assert kinds(diff(SPEC, ARTIFACT, observed, READY)) == ["RemoveScaling", "TagEndpoint"]
+    assert observed.endpoint
+    one = replace(observed, endpoint=replace(observed.endpoint, desired_count=SPEC.cloud.count))
+    assert kinds(diff(SPEC, ARTIFACT, one, READY)) == ["RemoveScaling", "TagEndpoint"]
+    none = replace(observed, endpoint=replace(observed.endpoint, desired_count=0))
+    assert kinds(diff(SPEC, ARTIFACT, none, READY))[:2] == ["RemoveScaling", "SetInstanceCount"]
 
 
 def test_scaling_is_removed_while_the_instance_type_changes() -> None:

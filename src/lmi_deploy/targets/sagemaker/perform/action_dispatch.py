@@ -122,13 +122,9 @@ class SageMakerPerformers:
     def teardown(self) -> Perform:
         """Those that need no spec: of a teardown, of waiting and of going back."""
         cloud, clock, hosting = self.cloud, self.clock, self.cloud.hosting
-        components = ComponentPerformers(cloud=cloud, clock=clock)
         return {
             **AdapterPerformers(cloud=cloud, clock=clock).table,
-            component_plan.UpdateInferenceComponent: components.update,
-            component_plan.AwaitInferenceComponent: components.wait,
-            component_plan.DeleteInferenceComponent: components.delete,
-            component_plan.DeleteSharedEndpoint: components.delete_shared,
+            **ComponentPerformers(cloud=cloud, clock=clock).performers(),
             cloud_plan.UpdateEndpoint: lambda action: endpoint_waiter.update(
                 action, Propagation(cloud=cloud, clock=clock)
             ),
@@ -136,8 +132,8 @@ class SageMakerPerformers:
             cloud_plan.ProbeEndpoint: self._probe.run,
             SetInstanceCount: lambda action: set_instance_count(action, cloud=cloud, clock=clock),
             SetTraffic: lambda action: set_traffic(action, cloud=cloud, clock=clock),
-            SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
-            RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
+            SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling, a.of),
+            RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint, a.of),
             RemoveAlarms: lambda a: _call(cloud.alarms.remove, a.endpoint),
             AdoptResource: lambda a: _call(hosting.tag, a.arn, a.tags),
             RemoveForeignScaling: lambda a: _call(cloud.foreign_scaling.remove, a.endpoint, a.variant),

@@ -15,6 +15,7 @@ from lmi_deploy.domain.sagemaker.component_actions import (
     AwaitInferenceComponent,
     DeleteInferenceComponent,
     DeleteSharedEndpoint,
+    SetCopyCount,
     UpdateInferenceComponent,
 )
 from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent
@@ -25,7 +26,7 @@ from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.endpoint_waiter import LogFollower, poll_intervals
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
-from lmi_deploy.targets.target import Outcome
+from lmi_deploy.targets.target import Outcome, Perform
 
 Steps = Generator[Event, None, Outcome]
 _LOST_AFTER: Final = 5400.0
@@ -41,6 +42,15 @@ class ComponentPerformers:
     cloud: Cloud
     clock: Clock
 
+    def performers(self) -> Perform:
+        return {
+            UpdateInferenceComponent: self.update,
+            AwaitInferenceComponent: self.wait,
+            SetCopyCount: self.set_copies,
+            DeleteInferenceComponent: self.delete,
+            DeleteSharedEndpoint: self.delete_shared,
+        }
+
     def update(self, action: UpdateInferenceComponent) -> Steps:
         """One UpdateInferenceComponent, once no other change is in progress."""
         observed = yield from self._settled(action.component, action)
@@ -50,13 +60,14 @@ class ComponentPerformers:
                 "cannot be updated",
                 hint="run `lmi up` to create it again",
             )
-        if observed.settings == action.settings:
+        settings = action.settings_at(observed.requested_copies)
+        if observed.settings == settings:
             return "updated before"
         propagation = Propagation(cloud=self.cloud, clock=self.clock)
         yield from propagation.until_found(
             "model",
-            action.settings.model,
-            lambda: self.cloud.components.update_component(action.component, action.settings),
+            settings.model,
+            lambda: self.cloud.components.update_component(action.component, settings),
             key=action.key,
         )
         return "started"
@@ -83,6 +94,34 @@ class ComponentPerformers:
             observed = self._require(action.component)
         yield from printed.new_lines()
         return _verdict(observed, action, tuple(printed.last))
+
+    def set_copies(self, action: SetCopyCount) -> Steps:
+        """Once no other change is in progress. Requests nothing if the number was requested before."""
+        found = yield from self._settled(action.component, action)
+        if found and found.status == "InService" and found.settings.place.copies != action.copies:
+            self.cloud.components.set_copies(action.component, action.copies)
+        started, interval = self.clock.monotonic(), poll_intervals()
+        observed = self._require(action.component)
+        while _is_short(observed, action.copies):
+            waited = self.clock.monotonic() - started
+            if waited > action.timeout:
+                raise Overdue(
+                    f"{observed.name} after {waited / 60:.0f} min is still {_note(observed)}",
+                    hint="run the same command again to wait longer",
+                )
+            yield Progress(
+                key=action.key, done=round(waited, 1), total=None, unit="seconds", note=_note(observed)
+            )
+            self.clock.sleep(next(interval))
+            observed = self._require(action.component)
+        serve = f"{counted(observed.copies, 'copy', 'copies')} on {observed.settings.place.endpoint}"
+        if observed.status == "InService" and observed.copies == action.copies:
+            return serve
+        why = f": {observed.reason}" if observed.reason else ""
+        raise DeployFailed(
+            f"{observed.name}: it did not get {counted(action.copies, 'copy', 'copies')}; {serve} as before{why}",
+            hint=_hint(observed),
+        )
 
     def delete(self, action: DeleteInferenceComponent | DeleteAdapterComponent) -> Steps:
         """SageMaker cannot delete a component that is being created or updated: wait for that first."""
@@ -150,13 +189,25 @@ class ComponentPerformers:
         return observed
 
 
+def has_scaled_to_zero(cloud: Cloud, component: str) -> bool:
+    observed = cloud.components.component(component)
+    return observed is not None and observed.status == "InService" and not observed.requested_copies
+
+
 def _note(observed: ObservedComponent) -> str:
     copies = counted(observed.settings.place.copies, "copy", "copies")
     return f"{observed.status}: {observed.copies} of {copies}, on {observed.settings.place.endpoint}"
 
 
+def _is_short(observed: ObservedComponent, copies: int) -> bool:
+    """Whether a change is in progress, or about to begin: the request was accepted, and so many do not serve yet."""
+    requested = observed.status == "InService" and observed.settings.place.copies == copies
+    return observed.status in SETTLING or (requested and observed.copies != copies)
+
+
 def _verdict(observed: ObservedComponent, action: AwaitInferenceComponent, lines: tuple[str, ...]) -> Outcome:
-    config = observed.as_endpoint().config
+    settings = observed.settings.with_copies(action.copies) if action.copies else observed.settings
+    config = settings.name(observed.name)
     if observed.status == "InService" and config == action.config:
         return f"{counted(observed.copies, 'copy', 'copies')} on {observed.settings.place.endpoint}"
     printed = lines or ("(no output of its containers in CloudWatch)",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
-from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.inference_http import VARIANT_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
@@ -18,6 +18,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.inference_probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
+from lmi_deploy.targets.sagemaker.perform.components import has_scaled_to_zero
 from lmi_deploy.targets.target import Outcome
 
 Steps = Generator[Event, None, Outcome]
@@ -33,6 +34,9 @@ class EndpointProbe:
 
     def run(self, action: ProbeEndpoint, codec: Codec | None = None, other: Codec | None = None) -> Steps:
         """`codec` and `other` (the candidate's): by default those of the record."""
+        if action.shared and has_scaled_to_zero(self.cloud, self.ref.name):
+            yield Notice(text=f"{self.ref.name} was not asked: it has no copy now, and a request starts one")
+            return "not sent"
         outcome = yield from self._send(
             action, codec or codec_of(self._serving(), self.ref.name), VARIANT * bool(action.candidate)
         )

@@ -208,7 +208,11 @@ class Arns:
     @property
     def alarms(self) -> tuple[str, ...]:
         """Of target tracking, of step scaling, and of the recipe's alarms."""
-        names = (f"TargetTracking-endpoint/{self.name}/*", f"{self.name}-scale-*")
+        instances, copies = f"endpoint/{self.name}/*", f"inference-component/{self.name}-Alarm*"
+        tracked = [copies] if self.spec.cloud.component is not None else [instances]
+        if self.prefix and self.spec.cloud.component is not None:
+            tracked.insert(0, instances)
+        names = (*(f"TargetTracking-{each}" for each in tracked), f"{self.name}-scale-*")
         return (*(self.of("cloudwatch", f"alarm:{name}") for name in names), self.watching_alarms)
 
     @property

@@ -19,9 +19,10 @@ def use_components(arns: Arns) -> Iterator[PolicyStatement]:
             "sagemaker:CreateInferenceComponent",
             "sagemaker:DeleteInferenceComponent",
             "sagemaker:UpdateInferenceComponent",
+            "sagemaker:UpdateInferenceComponentRuntimeConfig",
         ),
         resources=(*arns.endpoints[1:], *arns.own_components),
-        why="the model on the shared endpoint, and its adapters; the other models on it are not its own",
+        why="the model on the shared endpoint, its copies and its adapters; the other models on it are not its own",
     )
     yield PolicyStatement(
         sid="LookAtComponents",

@@ -17,6 +17,7 @@ from lmi_deploy.domain.sagemaker.component_actions import (
     CreateSharedEndpoint,
     DeleteInferenceComponent,
     DeleteSharedEndpoint,
+    SetCopyCount,
     UpdateInferenceComponent,
 )
 from lmi_deploy.domain.sagemaker.component_settings import (
@@ -31,7 +32,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ObservedEndpoint,
 )
-from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.errors import Refused, Unresolvable
 from lmi_deploy.sizing.component_packing import InstanceShare, unplaced, whole
@@ -44,6 +45,7 @@ from lmi_deploy.targets.sagemaker.plan.adapter_components import (
 )
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import set_expiry
 from lmi_deploy.targets.sagemaker.plan.resource_actions import existing, restore
+from lmi_deploy.targets.sagemaker.plan.scaling_actions import restore_count, scaled, set_scaling
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
 
 _FOR_GOOD: Final = frozenset({"Failed", "Deleting"})
@@ -67,12 +69,7 @@ def serve_component(
         yield from set_expiry(spec, observed)
         # While it is updated, the settings that it will have are not shown.
         if current.settings.alone == settings.alone and current.status != "Updating":
-            yield from _more_instances(spec, shared)
-            yield from removed
-            if current.status in SETTLING or adapters:
-                yield from settle_component(spec, desired, adapters, wait=current.status in SETTLING)
-            yield from restore(desired, desired.configs[0], observed)
-            yield from tagging(observed, tags_of(spec))
+            yield from _keep(spec, desired, observed, shared, (removed, adapters))
             return
     _require_room(spec, shared)
     if desired.model not in existing(observed, "model"):
@@ -81,14 +78,51 @@ def serve_component(
     # Before the model: SageMaker deletes none with adapters, and the new one may accept none.
     yield from removed
     if lost:
+        if scaled(observed):
+            yield RemoveScaling(endpoint=spec.name, of="component")
         yield DeleteInferenceComponent(component=spec.name)
     if current is None or lost:
         yield CreateInferenceComponent(component=spec.name, settings=settings.alone, tags=spec.cloud.tags)
-    else:
-        yield UpdateInferenceComponent(component=spec.name, settings=settings.alone)
+        yield from settle_component(spec, desired, adapters)
+        yield from set_scaling(spec, observed, created=True)
+        return
+    kept = spec.cloud.scaling if scaled(observed) else None
+    yield UpdateInferenceComponent(
+        component=spec.name,
+        settings=settings.alone,
+        least=kept.least if kept else 0,
+        most=kept.highest if kept else 0,
+    )
     yield from settle_component(spec, desired, adapters)
-    if current is not None and not lost:
-        yield from tagging(observed, tags_of(spec))
+    yield from set_scaling(spec, observed, created=False)
+    yield from tagging(observed, tags_of(spec))
+
+
+def _keep(
+    spec: Spec,
+    desired: DesiredState,
+    observed: CloudObserved,
+    shared: SharedEndpoint,
+    changed: tuple[tuple[Action, ...], tuple[Action, ...]],
+) -> Iterator[Action]:
+    """The component has the recipe's settings. `changed`: what removes its adapters, and what serves them."""
+    current, pending = observed.component, observed.record and observed.record.coming
+    removed, adapters = changed
+    assert current is not None
+    yield from _more_instances(spec, shared)
+    yield from removed
+    if (pending or adapters) and current.status == "InService" and not current.requested_copies:
+        # An `up` that was interrupted before its probe, or new adapters: both need a copy.
+        yield SetCopyCount(component=spec.name, copies=1, timeout=wait_timeout(spec))
+        yield from settle_component(spec, desired, adapters, wait=False)
+    elif current.status in SETTLING or adapters:
+        yield from settle_component(spec, desired, adapters, wait=current.status in SETTLING)
+    yield from restore(desired, desired.configs[0], observed)
+    if scaling := tuple(set_scaling(spec, observed, created=False)):
+        _require_room(spec, shared)
+    yield from scaling
+    yield from restore_count(spec, observed, current.as_endpoint())
+    yield from tagging(observed, tags_of(spec))
 
 
 def _adapters(
@@ -106,9 +140,13 @@ def settle_component(
 ) -> Iterator[Action]:
     """The model first: SageMaker adds adapters to one that is in service."""
     assert desired.component is not None
-    config = desired.component.alone.name(spec.name)
     if wait:
-        yield AwaitInferenceComponent(component=spec.name, config=config, timeout=wait_timeout(spec))
+        yield AwaitInferenceComponent(
+            component=spec.name,
+            config=desired.component.alone.name(spec.name),
+            timeout=wait_timeout(spec),
+            copies=_place(spec).copies if spec.cloud.scaling else 0,
+        )
     yield from adapters
     yield ProbeEndpoint(endpoint=spec.name, probe=spec.probe, shared=_place(spec).endpoint)
 
@@ -151,6 +189,11 @@ def require_same_endpoint(spec: Spec, desired: DesiredState, shared: SharedEndpo
         )
         if now != then
     ]
+    if found.instance_scaling != wanted.instance_scaling:
+        now, then = (
+            each.words if each else "none" for each in (found.instance_scaling, wanted.instance_scaling)
+        )
+        different.append(f"endpoint.instance_scaling {now}, and this recipe says {then}")
     if wanted.volume_gb > found.volume_gb > 0:
         different.append(f"volumes of {found.volume_gb} GB, and this model needs {wanted.volume_gb} GB")
     if different:
@@ -184,6 +227,8 @@ def _endpoint(spec: Spec, settings: EndpointConfigSettings, shared: SharedEndpoi
 def _more_instances(spec: Spec, shared: SharedEndpoint) -> Iterator[Action]:
     """The endpoint has as many instances as the recipe that wants the most of them."""
     endpoint, wanted = shared.endpoint, spec.cloud.count
+    if spec.cloud.instance_scaling is not None:
+        return  # SageMaker adds them itself
     if endpoint is not None and endpoint.status in _SERVING and _instances(endpoint) < wanted:
         yield SetInstanceCount(endpoint=shared.name, count=wanted, timeout=2 * PROVISION)
 
@@ -202,17 +247,19 @@ def _require_room(spec: Spec, shared: SharedEndpoint) -> None:
     others = [each for each in shared.others(spec.name) if each.status not in _FOR_GOOD]
     running = _instances(shared.endpoint) if shared.endpoint else 0
     copies = [share for each in others for share in _copies(each)]
-    own, number = [share_of(place)] * place.copies, max(running, spec.cloud.count)
+    most = max(place.copies, spec.cloud.scaling.highest if spec.cloud.scaling else 0)
+    own, number = [share_of(place)] * most, max(running, spec.cloud.instances[1])
     left = unplaced([*copies, *own], total, number)
     if not left:
         return
     enough = next(n for n in count(number + 1) if not unplaced([*copies, *own], total, n))
-    there = "; ".join(f"{each.name} {_words(each.settings.place)}" for each in others)
+    key = "endpoint.instance_scaling.max" if spec.cloud.instance_scaling else "endpoint.count"
+    there = "; ".join(f"{each.name} {_words(each.settings.place, each.requested_copies)}" for each in others)
     raise Unresolvable(
-        f"the shared endpoint {shared.name} has no room for {spec.name}: it needs {_words(place)}; {number} x "
+        f"the shared endpoint {shared.name} has no room for {spec.name}: it needs {_words(place, most)}; {number} x "
         f"{placement.instance} has {total.words} each"
         + (f", of which others take: {there}" if there else ""),
-        hint=f"set endpoint.count: {enough}, ask for less (endpoint.component), or use fewer copies",
+        hint=f"set {key}: {enough}, ask for less (endpoint.component), or use fewer copies",
     )
 
 
@@ -221,8 +268,8 @@ def _copies(component: ObservedComponent) -> list[InstanceShare]:
     return [share_of(place)] * max(place.copies, component.copies)
 
 
-def _words(place: ComponentPlace) -> str:
-    return f"{place.copies} x ({share_of(place).words})"
+def _words(place: ComponentPlace, copies: int) -> str:
+    return f"{copies} x ({share_of(place).words})"
 
 
 def _vpc_words(settings: EndpointConfigSettings) -> str:

@@ -24,8 +24,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_BUCKET,
     ObservedEndpoint,
 )
-from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
-from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.errors import Refused
@@ -43,7 +42,7 @@ from lmi_deploy.targets.sagemaker.plan.component_deployment import require_no_ot
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
 from lmi_deploy.targets.sagemaker.plan.image_actions import delete_unused_images, image_actions
-from lmi_deploy.targets.sagemaker.plan.instance_count import count_change, live_instance
+from lmi_deploy.targets.sagemaker.plan.instance_count import count_change, live_instance, recipe_count
 from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     clear,
     create_settings,
@@ -52,11 +51,8 @@ from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     resource_names,
     restore,
 )
-from lmi_deploy.targets.sagemaker.plan.scaling_drift import (
-    is_scaling_changed,
-    recorded_scaling,
-    scaling_changes,
-)
+from lmi_deploy.targets.sagemaker.plan.scaling_actions import restore_count, scaled, set_scaling
+from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaling_changes
 from lmi_deploy.targets.sagemaker.plan.storage_actions import damage, storage_actions
 from lmi_deploy.targets.sagemaker.plan.summary import serving
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
@@ -94,11 +90,11 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
 def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
     changed = (*changes(current, desired), *in_place_changes(current, desired))
-    changed = scaling_changes(changed, observed, spec.cloud.scaling)
+    changed = scaling_changes(changed, observed, spec.cloud.scaling, spec.cloud.scalable_kind)
     changed = alarm_changes(changed, observed, spec.cloud.alarms)
     changed = traffic_changes(changed, observed)
-    if observed.count_by_hand:
-        changed = count_change(changed, observed.count_by_hand, spec.cloud.count)
+    if observed.count_by_hand is not None:
+        changed = count_change(changed, observed.count_by_hand, recipe_count(spec), spec.cloud.scalable_kind)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
 
 
@@ -201,8 +197,8 @@ def _serve(
             yield from _settle(spec, target_endpoint_config(endpoint))
         if live := desired.endpoint_config(endpoint.config):
             yield from restore(desired, live, observed)
-        yield from _scale(spec, observed, created=False)
-        yield from _restore_count(spec, observed, endpoint)
+        yield from set_scaling(spec, observed, created=False)
+        yield from restore_count(spec, observed, endpoint)
         yield from traffic_action(spec, observed, updated=False)
         yield from alarm_actions(spec, observed, created=False)
         yield from tagging(observed, tags_of(spec))
@@ -216,7 +212,7 @@ def _serve(
         yield from schedule_new(spec, observed)
         yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
         yield from _settle(spec, chosen.name)
-        yield from _scale(spec, observed, created=True)
+        yield from set_scaling(spec, observed, created=True)
         yield from traffic_action(spec, observed, updated=True)
         yield from alarm_actions(spec, observed, created=True)
         return
@@ -224,18 +220,18 @@ def _serve(
 
 
 def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    scaled, live = _scaled(observed), live_instance(observed)
+    is_scaled, live = bool(scaled(observed)), live_instance(observed)
     # SageMaker changes no instance type under a scalable target.
-    moved = bool(scaled) and live != chosen.placement.instance
+    moved = is_scaled and live != chosen.placement.instance
     if moved:
         yield RemoveScaling(endpoint=spec.name)
-    keep = bool(scaled and spec.cloud.scaling and not moved)
+    keep = is_scaled and spec.cloud.scaling is not None and not moved
     yield from end_foreign_scaling(observed)
     policy = update_policy(spec, observed)
     yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep, policy=policy)
     yield from _settle(spec, chosen.name, update=policy)
     if not (moved and spec.cloud.scaling is None):
-        yield from _scale(spec, observed, created=moved)
+        yield from set_scaling(spec, observed, created=moved)
     yield from traffic_action(spec, observed, updated=True)
     yield from alarm_actions(spec, observed, created=False)
     yield from tagging(observed, tags_of(spec))
@@ -256,29 +252,3 @@ def probe_endpoint(spec: Spec) -> ProbeEndpoint:
         candidate=second.spec.probe if second and not second.shadow else None,
         shadow=second is not None and second.shadow,
     )
-
-
-def _scale(spec: Spec, observed: CloudObserved, *, created: bool) -> Iterator[Action]:
-    """Autoscaling follows the recipe: what is registered is compared with it, and what the last `lmi up` set."""
-    scaling = spec.cloud.scaling
-    doubt = created or _intended(observed, SetScaling, RemoveScaling)
-    if scaling is not None and (doubt or is_scaling_changed(observed, scaling)):
-        yield SetScaling(endpoint=spec.name, scaling=scaling)
-    elif scaling is None and (_scaled(observed) or (doubt and not created)):
-        yield RemoveScaling(endpoint=spec.name)
-
-
-def _restore_count(spec: Spec, observed: CloudObserved, endpoint: ObservedEndpoint) -> Iterator[Action]:
-    """Without autoscaling the number of instances follows the recipe: `lmi scale`, another tool, or the autoscaling
-    that this plan removes may have changed it.
-    """
-    live = observed.count_by_hand
-    if _scaled(observed) and not endpoint.pending:
-        live = endpoint.desired_count
-    if spec.cloud.scaling is None and live not in (0, spec.cloud.count):
-        yield SetInstanceCount(endpoint=spec.name, count=spec.cloud.count, timeout=wait_timeout(spec))
-
-
-def _scaled(observed: CloudObserved) -> Scaling | None:
-    """How the endpoint is scaled."""
-    return observed.scaling or recorded_scaling(observed)

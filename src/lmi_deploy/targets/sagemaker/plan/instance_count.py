@@ -1,50 +1,68 @@
-"""Target sagemaker: the plan of `lmi scale`, and a number of instances that no `lmi up` set."""
+"""Target sagemaker: the plan of `lmi scale`, and a number of instances or copies that no `lmi up` set."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Change, Plan
 from lmi_deploy.domain.record import Generation, Record
+from lmi_deploy.domain.sagemaker.component_actions import SetCopyCount
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange, SetInstanceCount
-from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, counted_units
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 
-_FIELD: Final = "count"
 _COUNTED: Final = frozenset({"InService", "Updating", "SystemUpdating"})
 """States in which the desired number of instances is the one that was last requested."""
+_COUNTED_COPIES: Final = frozenset({"InService"})
+"""The same of an inference component: while it is updated, its settings may be the old or the new ones."""
 
 
 def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
     """One request that replaces no instance: SageMaker starts or stops only the difference."""
     endpoint, current = _require_scalable(observed)
-    _require_allowed(observed.ref.name, count, observed.scaling)
+    kind: ScalableKind = "component" if endpoint.shared else "variant"
+    _require_allowed(observed.ref.name, count, observed.scaling, kind)
     change = CountChange(
         instance=live_instance(observed),
         before=endpoint.desired_count,
         after=count,
-        recorded=current.serving.cloud.count,
+        recorded=_recorded_count(current),
         scaling=observed.scaling,
+        of=kind,
+        shared=endpoint.shared,
     )
     timeout = current.serving.cloud.wait_timeout or 2 * PROVISION
-    action = SetInstanceCount(endpoint=endpoint.name, count=count, timeout=timeout)
+    action: SetInstanceCount | SetCopyCount = SetInstanceCount(
+        endpoint=endpoint.name, count=count, timeout=timeout
+    )
+    if endpoint.shared:
+        action = SetCopyCount(component=endpoint.name, copies=count, timeout=timeout)
     serving = endpoint.status == "InService" and endpoint.count == endpoint.desired_count == count
-    changes = count_change((), change.before, count)
+    changes = count_change((), change.before, count, kind)
     return Plan(deployment=endpoint.name, actions=() if serving else (action,), changes=changes), change
+
+
+def recipe_count(spec: Spec) -> int:
+    return spec.cloud.component.copies if spec.cloud.component else spec.cloud.count
+
+
+def _recorded_count(generation: Generation) -> int:
+    component = generation.serving.cloud.component
+    return component.place.copies if component else generation.serving.cloud.count
 
 
 def _require_scalable(observed: CloudObserved) -> tuple[ObservedEndpoint, Generation]:
     name, endpoint, record = observed.ref.name, observed.endpoint, observed.record
     if observed.not_owned_reason:
         raise Refused(observed.not_owned_reason, hint="nothing was changed")
-    if observed.sharing is not None or (endpoint is not None and endpoint.shared):
+    if observed.sharing is not None:
         raise Refused(
-            f"{name}: lmi scale sets the instances of an endpoint with one deployment, and this one is shared",
-            hint="change endpoint.component.copies or endpoint.count in the recipe, and run `lmi up`",
+            f"{name}: it is a shared endpoint, whose instances follow its recipes",
+            hint="name one of its models, to set its copies; or change endpoint.count in a recipe, and run `lmi up`",
         )
     if endpoint is None:
         raise NotFound(f"{name}: no endpoint in {observed.ref.place}", hint="run `lmi up` to create it")
@@ -69,55 +87,61 @@ def _require_scalable(observed: CloudObserved) -> tuple[ObservedEndpoint, Genera
     return endpoint, record.current
 
 
-def _require_allowed(name: str, count: int, scaling: Scaling | None) -> None:
+def _require_allowed(name: str, count: int, scaling: Scaling | None, kind: ScalableKind) -> None:
     """Outside of the bounds the next scaling activity would undo it (Application Auto Scaling user guide, "Application
     Auto Scaling concepts", Scalable target: "the capacity is updated to comply with the set minimum and maximum").
     """
     if count < 1 and not (count == 0 and scaling is not None and scaling.least == 0):
+        ends = "which ends the cost" if kind == "variant" else "which removes the model"
         raise UsageRefused(
-            f"{name}: {count} instances cannot serve",
-            hint=f"set at least 1, or run `lmi down {name}`, which ends the cost",
+            f"{name}: {counted_units(count, kind)} cannot serve",
+            hint=f"set at least 1, or run `lmi down {name}`, {ends}",
         )
     if scaling is not None and not scaling.least <= count <= scaling.most:
+        most = counted_units(scaling.most, kind)
         raise UsageRefused(
-            f"{name}: autoscaling keeps it at {scaling.least} to {scaling.most} instances, and would undo {count}",
+            f"{name}: autoscaling keeps it at {scaling.least} to {most}, and would undo {count}",
             hint=f"change endpoint.autoscaling in the recipe and run `lmi up`, or set {scaling.least} to "
             f"{scaling.most}",
         )
 
 
-def count_change(changes: tuple[Change, ...], before: int, after: int) -> tuple[Change, ...]:
+def count_change(
+    changes: tuple[Change, ...], before: int, after: int, kind: ScalableKind
+) -> tuple[Change, ...]:
     """With the number that runs instead of the recorded one."""
-    others = tuple(change for change in changes if change.field != _FIELD)
+    field = "copies" if kind == "component" else "count"
+    others = tuple(change for change in changes if change.field != field)
     if before == after:
         return others
-    return (*others, Change(field=_FIELD, before=str(before), after=str(after)))
+    return (*others, Change(field=field, before=str(before), after=str(after)))
 
 
-def unrecorded_count(endpoint: ObservedEndpoint, record: Record) -> int:
-    """The number of instances, if it is not the one that the last `lmi up` set; else 0."""
-    current = record.current
+def unrecorded_count(endpoint: ObservedEndpoint, record: Record) -> int | None:
+    """The number of instances or copies, if it is not the one that the last `lmi up` set."""
+    current, counted_states = record.current, _COUNTED_COPIES if endpoint.shared else _COUNTED
     if current is None or current.server != endpoint.config or endpoint.pending:
-        return 0
-    serving = current.serving.cloud
-    if (
-        endpoint.status not in _COUNTED
-        or serving.scaling is not None
-        or endpoint.desired_count == serving.count
-    ):
-        return 0
-    return endpoint.desired_count
+        return None
+    if endpoint.status not in counted_states or current.serving.cloud.scaling is not None:
+        return None
+    return None if endpoint.desired_count == _recorded_count(current) else endpoint.desired_count
 
 
 def count_words(observed: CloudObserved) -> str:
     """A number of instances that is not the recipe's, as a sentence; empty if it is."""
     current = observed.record.current if observed.record else None
-    if not observed.count_by_hand or current is None:
+    if observed.count_by_hand is None or current is None:
         return ""
-    live, recorded = observed.count_by_hand, current.serving.cloud.count
+    live, recorded, kind = (
+        observed.count_by_hand,
+        _recorded_count(current),
+        current.serving.cloud.scalable_kind,
+    )
+    key = "endpoint.component.copies" if kind == "component" else "endpoint.count"
+    keep = f" To keep {live}, write {key}: {live}" if live else ""
     return (
-        f"it has {counted(live, 'instance')} (`lmi scale`, or another tool); the recipe of the last `lmi up` says "
-        f"{recorded}, and the next one sets {recorded} again. To keep {live}, write endpoint.count: {live}"
+        f"it has {counted_units(live, kind)} (`lmi scale`, or another tool); the recipe of the last `lmi up` says "
+        f"{recorded}, and the next one sets {recorded} again.{keep}"
     )
 
 

@@ -26,6 +26,7 @@ from lmi_deploy.targets.sagemaker.plan.adapter_components import (
 )
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.resource_actions import existing
+from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaled_copies
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
 from lmi_deploy.targets.sagemaker.plan.traffic import recorded_probe, recorded_traffic
 
@@ -98,15 +99,32 @@ def _component_switch(
 ) -> tuple[Action, ...]:
     name, settings = observed.ref.name, previous.serving.cloud.component
     assert settings is not None
+    current = observed.record.current if observed.record else None
+    was, becomes = current.serving.cloud.scaling if current else None, previous.serving.cloud.scaling
     timeout = previous.serving.place.wait_timeout or 2 * PROVISION
-    model, current = settings.alone, observed.component
-    serves = current is not None and current.settings.alone == model and current.status != "Updating"
+    model, live = settings.alone, observed.component
+    serves = live is not None and live.settings.alone == model and live.status != "Updating"
+    kept = becomes if was else None
+    update = UpdateInferenceComponent(
+        component=name,
+        settings=model,
+        least=kept.least if kept else 0,
+        most=kept.highest if kept else 0,
+    )
     return (
+        *((RemoveScaling(endpoint=name, of="component"),) if was and not becomes else ()),
         *remove_adapters(settings, observed),
-        *(() if has_started or serves else (UpdateInferenceComponent(component=name, settings=model),)),
-        AwaitInferenceComponent(component=name, config=model.name(name), timeout=timeout),
+        *(() if has_started or serves else (update,)),
+        AwaitInferenceComponent(
+            component=name, config=model.name(name), timeout=timeout, copies=scaled_copies(previous)
+        ),
         *serve_adapters(settings, recorded_adapter_tags(previous, observed), observed),
         *recorded_probe(previous, name, settings.place.endpoint),
+        *(
+            (SetScaling(endpoint=name, scaling=becomes, of="component"),)
+            if becomes and was != becomes
+            else ()
+        ),
         *tagging(observed, _tags(previous)),
     )
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Change
-from lmi_deploy.domain.sagemaker.scaling_settings import Scaling, differs
+from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, differs
 
 _FIELD: Final = "scaling"
 
@@ -15,6 +16,14 @@ def recorded_scaling(observed: CloudObserved) -> Scaling | None:
     """As the last `lmi up` set it."""
     current = observed.record.current if observed.record else None
     return current.serving.cloud.scaling if current else None
+
+
+def scaled_copies(generation: Generation | None) -> int:
+    """The copies by which a generation is recorded, if autoscaling sets another number; else 0."""
+    serving = generation.serving.cloud if generation else None
+    if serving is None or serving.component is None or serving.scaling is None:
+        return 0
+    return serving.component.place.copies
 
 
 def is_scaling_changed(observed: CloudObserved, desired: Scaling) -> bool:
@@ -26,14 +35,14 @@ def is_scaling_changed(observed: CloudObserved, desired: Scaling) -> bool:
 
 
 def scaling_changes(
-    changes: tuple[Change, ...], observed: CloudObserved, desired: Scaling | None
+    changes: tuple[Change, ...], observed: CloudObserved, desired: Scaling | None, kind: ScalableKind
 ) -> tuple[Change, ...]:
     """With what is registered instead of what is recorded, field by field."""
     if not observed.scaling_read or not observed.serving or not differs(observed.scaling, desired):
         return changes
     others = tuple(change for change in changes if not _is_scaling(change.field))
-    before = observed.scaling.summary if observed.scaling else {}
-    after = desired.summary if desired else {}
+    before = observed.scaling.summary_of(kind) if observed.scaling else {}
+    after = desired.summary_of(kind) if desired else {}
     return (
         *others,
         *(
@@ -51,7 +60,8 @@ def scaling_drift_words(observed: CloudObserved) -> str:
         return ""
     if observed.scaling is None:
         return "its autoscaling was removed, not by lmi; `lmi up` registers it again"
-    changed = scaling_changes((), observed, recorded)
+    kind: ScalableKind = "component" if observed.component else "variant"
+    changed = scaling_changes((), observed, recorded, kind)
     words = "; ".join(
         f"{each.field}: {each.before or 'none'} instead of {each.after or 'none'}" for each in changed
     )

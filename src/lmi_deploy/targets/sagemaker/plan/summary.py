@@ -108,7 +108,8 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
     """What the user should know before agreeing to the plan."""
     place = spec.cloud
     placement = inventory.choose(place.placements)
-    count = f"{place.scaling.lowest} to {place.scaling.highest}" if place.scaling else str(place.count)
+    least, most = place.instances
+    count = f"{least} to {most}" if place.scaling or least != most else str(most)
     figures = (
         *(_costs(spec, placement, inventory) if _adds_cost(place, inventory) else _NO_COST),
         *_job_cost(spec, inventory),
@@ -146,7 +147,9 @@ def _shared(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
         return ()
     found = inventory.shared.models if inventory.shared else ()
     others = f", with {', '.join(each.name for each in found)}" if found else ""
-    copies = f"{place.component.copies} x ({place.component.words})"
+    scaling = place.scaling
+    number = f"{scaling.lowest} to {scaling.highest}" if scaling else str(place.component.copies)
+    copies = f"{number} x ({place.component.words})"
     return (("shared endpoint", f"{place.component.endpoint}{others}"), ("share", copies))
 
 
@@ -154,9 +157,11 @@ _NO_COST: Final[Pairs] = (("cost", "nothing more: the shared endpoint runs alrea
 
 
 def _adds_cost(place: SageMakerPlace, inventory: CloudInventory) -> bool:
-    """False for a model on a shared endpoint that has the recipe's number of instances already."""
+    """False for a model on a shared endpoint that has the recipe's number of instances already, and gets no more."""
     shared = inventory.shared.endpoint if inventory.shared else None
-    return place.component is None or shared is None or shared.desired_count < place.count
+    if place.component is None or shared is None or place.instance_scaling is not None:
+        return True
+    return shared.desired_count < place.count
 
 
 def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:

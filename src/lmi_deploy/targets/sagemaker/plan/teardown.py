@@ -59,7 +59,7 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     yield from (StopCompileJob(job=job.name, of=job.kind) for job in observed.compile_jobs)
     # Before the endpoint: its alarms would stay behind.
     if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
-        yield RemoveScaling(endpoint=name)
+        yield RemoveScaling(endpoint=name, of="component" if observed.shared else "variant")
     yield from remove_adapters(None, observed)
     if observed.endpoint is not None and not observed.not_owned_reason:
         yield from end_foreign_scaling(observed)

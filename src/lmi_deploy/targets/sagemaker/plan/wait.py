@@ -21,6 +21,7 @@ from lmi_deploy.targets.sagemaker.plan.adapter_components import (
     serve_adapters,
 )
 from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
+from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaled_copies
 from lmi_deploy.targets.sagemaker.plan.traffic import recorded_probe, recorded_traffic
 from lmi_deploy.targets.sagemaker.status import update_submitted
 
@@ -58,7 +59,12 @@ def _settle(
     settings = (pending and pending.serving.cloud.component) or component.settings
     if pending:
         yield from remove_adapters(settings, observed)
-    yield AwaitInferenceComponent(component=name, config=settings.alone.name(name), timeout=timeout)
+    yield AwaitInferenceComponent(
+        component=name,
+        config=settings.alone.name(name),
+        timeout=timeout,
+        copies=scaled_copies(pending) if pending else settings.place.copies,
+    )
     if pending:
         yield from serve_adapters(settings, recorded_adapter_tags(pending, observed), observed)
 

@@ -23,12 +23,13 @@ _MOVERS: Final = tuple(
         *("metric.namespace", "metric.name", "metric.target", "metric.statistic", "metric.dimensions"),
     )
 )
+_SHARED_ZERO: Final = ("endpoint.share", "endpoint.instance_scaling", f"{_AT}.concurrent_requests_per_model")
 _POLICIES: Final = "concurrent_requests_per_model, invocations_per_instance, backlog_per_instance, metric"
 
 
 def _count(recipe: Recipe) -> Iterator[Issue]:
     scaling, count = recipe.endpoint.autoscaling, recipe.endpoint.count
-    if scaling is None or count is None or scaling.min <= count <= scaling.max:
+    if scaling is None or count is None or recipe.endpoint.share or scaling.min <= count <= scaling.max:
         return
     what = f"{count} is outside of autoscaling, {scaling.min} to {scaling.max}"
     hint = f"omit it: it starts with {scaling.min}"
@@ -37,35 +38,45 @@ def _count(recipe: Recipe) -> Iterator[Issue]:
 
 def _zero(recipe: Recipe) -> Iterator[Issue]:
     """Only an asynchronous endpoint keeps requests until an instance runs (SageMaker developer guide, "Autoscale an
-    asynchronous endpoint").
+    asynchronous endpoint"); a request to an inference component without a copy is refused, and its metric starts one
+    (the same, "Scale an endpoint to zero instances").
     """
     scaling, queued = recipe.endpoint.autoscaling, recipe.endpoint.asynchronous is not None
-    if scaling is None or (queued and scaling.backlog_per_instance):
-        if scaling is not None and scaling.least == 0 and not scaling.scale_in:
-            what = (
-                "false: nothing removes the last instance, so that min: 0 has no effect and it always costs"
-            )
+    if scaling is None or scaling.least > 0:
+        return
+    shared = recipe.endpoint.share is not None
+    instances = recipe.endpoint.instance_scaling
+    empty = instances is not None and instances.min == 0
+    if (shared and _tracks(scaling) and empty) or (not shared and queued and scaling.backlog_per_instance):
+        if not scaling.scale_in:
+            last = "copy" if shared else "instance"
             yield Issue(
                 path=f"{_AT}.scale_in",
-                what=what,
+                what=f"false: nothing removes the last {last}, so that min: 0 has no effect and it always costs",
                 hint="remove it, or set min to at least 1",
                 depends_on=(f"{_AT}.min", f"{_AT}.scheduled"),
             )
         return
     at = [f"{_AT}.min"] * (scaling.min == 0)
     at += [f"{_AT}.scheduled.{each.name}.min" for each in scaling.scheduled if each.min == 0]
-    if queued:
+    if shared and not _tracks(scaling):
+        what = "0: nothing removes the last copy: it has no target"
+        hint = "at least 1, or add concurrent_requests_per_model, such as 4"
+    elif shared:
+        what = "0: a request starts the first copy again only where the endpoint may have no instance"
+        hint = "at least 1, or add endpoint.instance_scaling with min: 0"
+    elif queued:
         what = "0: nothing removes the last instance and starts one again: it has no target for the queue"
         hint = "at least 1, or add backlog_per_instance, such as 5"
     else:
         what = "0: a real-time endpoint keeps at least one instance, because a request would find none"
-        hint = "at least 1, or use endpoint.asynchronous with backlog_per_instance"
+        hint = "at least 1, or use endpoint.asynchronous with backlog_per_instance, or a shared endpoint"
     for path in at:
         yield Issue(
             path=path,
             what=what,
             hint=hint,
-            depends_on=("endpoint.asynchronous", f"{_AT}.backlog_per_instance"),
+            depends_on=("endpoint.asynchronous", f"{_AT}.backlog_per_instance", *_SHARED_ZERO),
         )
 
 
@@ -78,7 +89,9 @@ def _queue(recipe: Recipe) -> Iterator[Issue]:
         what = "a real-time endpoint has no queue"
         hint = "use concurrent_requests_per_model, or add endpoint.asynchronous"
         path = f"{_AT}.backlog_per_instance"
-        yield Issue(path=path, what=what, hint=hint, depends_on=("endpoint.asynchronous",))
+        if recipe.endpoint.share is not None:
+            what, hint = "a model on a shared endpoint has no queue", "use concurrent_requests_per_model"
+        yield Issue(path=path, what=what, hint=hint, depends_on=("endpoint.asynchronous", "endpoint.share"))
     of_real_time = {
         "invocations_per_instance": scaling.invocations_per_instance,
         "concurrent_requests_per_model": scaling.concurrent_requests_per_model,
@@ -95,9 +108,7 @@ def _steps(recipe: Recipe) -> Iterator[Issue]:
         at = f"{_AT}.steps.{step.name}"
         distances = sorted(float(distance) for distance, _ in step.adjustments)
         if step.name == WAKE_UP and scaling is not None and scaling.least == 0:
-            yield Issue(
-                path=at, what="lmi uses this name for the step from 0 to 1 instance", hint="choose another"
-            )
+            yield Issue(path=at, what="lmi uses this name for the step from 0 to 1", hint="choose another")
         if len(distances) > MOST_STEPS:
             what = f"{len(distances)} steps; Application Auto Scaling accepts {MOST_STEPS}"
             yield Issue(path=f"{at}.adjustments", what=what, hint=f"at most {MOST_STEPS}")
@@ -118,7 +129,10 @@ def _policies(recipe: Recipe) -> Iterator[Issue]:
     if scaling is None:
         return
     if not _tracks(scaling) and not scaling.scheduled and not scaling.steps:
-        what = f"nothing changes the number of instances: it has no target ({_POLICIES}), no steps and no schedule"
+        units = "copies" if recipe.endpoint.share else "instances"
+        what = (
+            f"nothing changes the number of {units}: it has no target ({_POLICIES}), no steps and no schedule"
+        )
         yield Issue(path=_AT, what=what, hint="such as concurrent_requests_per_model: 8", depends_on=_MOVERS)
     if not _tracks(scaling):
         given = {

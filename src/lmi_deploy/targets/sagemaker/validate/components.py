@@ -13,7 +13,6 @@ from lmi_deploy.targets.sagemaker.component_place import needed_accelerators
 _OF_AN_ENDPOINT: Final = {
     "alarms": "not yet: lmi watches no model of a shared endpoint",
     "asynchronous": "SageMaker has no asynchronous requests to inference components",
-    "autoscaling": "not yet: lmi scales no inference components",
     "data_capture": "not yet: lmi captures no requests of a shared endpoint",
     "network_isolation": "not yet: lmi sets it for no shared endpoint",
     "scheduler_role": "the schedule would delete the endpoint, and with it the other models' service",
@@ -41,6 +40,32 @@ def _share(recipe: Recipe) -> Iterator[Issue]:
         yield _issue("instance_type", what, "write one type")
 
 
+def _copies(recipe: Recipe) -> Iterator[Issue]:
+    endpoint = recipe.endpoint
+    copies, scaling = endpoint.component.copies if endpoint.component else None, endpoint.autoscaling
+    if endpoint.share is None or scaling is None or copies is None or scaling.min <= copies <= scaling.max:
+        return
+    what = f"{copies} is outside of autoscaling, {scaling.min} to {scaling.max}"
+    hint = f"omit it: it starts with {max(scaling.min, 1)}"
+    yield _issue("endpoint.component.copies", what, hint, "endpoint.autoscaling")
+
+
+def _instances(recipe: Recipe) -> Iterator[Issue]:
+    """Managed instance scaling, which SageMaker offers for inference components."""
+    endpoint, at = recipe.endpoint, "endpoint.instance_scaling"
+    scaling = endpoint.instance_scaling
+    if scaling is None:
+        return
+    if endpoint.share is None:
+        yield _issue(at, "has no effect without endpoint.share", "use endpoint.autoscaling, or add share")
+        return
+    if scaling.min > scaling.max:
+        yield _issue(f"{at}.min", f"{scaling.min} is more than max ({scaling.max})", "exchange them")
+    elif endpoint.count is not None and not scaling.min <= endpoint.count <= scaling.max:
+        what = f"{endpoint.count} is outside of instance_scaling, {scaling.words}"
+        yield _issue("endpoint.count", what, f"omit it: it starts with {max(scaling.min, 1)}", at)
+
+
 def _accelerators(recipe: Recipe) -> Iterator[Issue]:
     machines, given = chosen(recipe), recipe.endpoint.component
     if recipe.endpoint.share is None or given is None or given.accelerators is None or len(machines) != 1:
@@ -62,4 +87,4 @@ def _issue(path: str, what: str, hint: str, *also: str) -> Issue:
     return Issue(path=path, what=what, hint=hint, depends_on=depends_on)
 
 
-RULES: tuple[Rule, ...] = (_share, _accelerators)
+RULES: tuple[Rule, ...] = (_share, _copies, _instances, _accelerators)
