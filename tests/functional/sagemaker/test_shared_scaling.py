@@ -242,6 +242,23 @@ def test_invoke_gives_up_after_its_time(app: CloudApp) -> None:
     assert (at_once.code, "no copy of the model runs now" in at_once.err) == (1, True)
 
 
+def test_ctrl_c_ends_the_wait_for_a_copy_and_not_its_start(
+    app: CloudApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alarm = asleep(app)
+
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(app.clock, "sleep", interrupt)
+        result = app.lmi("invoke", "chat", "Hello")
+    assert (result.code, result.out, alarm.refused) == (130, "", 1)
+    assert "AWS goes on starting a copy" in result.err
+    assert "next: run the same command again" in result.err
+    assert app.lmi("invoke", "chat", "Hello").out.strip() == "OK"
+
+
 def test_invoke_without_the_right_to_look_asks_again(app: CloudApp) -> None:
     asleep(app)
     denied = AccessError("not authorized", hint="ask for it")
