@@ -12,6 +12,7 @@ from datetime import datetime
 from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.sagemaker.exported_stack import EXPORTED
+from lmi_deploy.domain.sagemaker.s3_layout import ARTIFACTS
 from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JOBS
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, manifest_key, weights_prefix
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
@@ -24,6 +25,8 @@ from lmi_deploy.weights.weights_lookup import no_such
 _WEIGHTS = "weights/"
 _OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")
 """The names that pushes give. In a custom bucket, all other objects under `weights/` belong to the user."""
+_OF_ARTIFACTS = re.compile(rf"{ARTIFACTS}[^/]+/[0-9a-f]{{16}}/.")
+"""What is copied or packed into a stored artifact; large files go in parts there, too."""
 
 
 def verify(
@@ -111,7 +114,7 @@ def exists(store: ObjectStore, name: str) -> bool:
 
 
 def orphans(store: ObjectStore, *, before: datetime) -> tuple[MultipartUpload, ...]:
-    """Uploads of weights without a new part since then: their parts are stored and paid for.
+    """Uploads of weights and artifacts without a new part since then: their parts are stored and paid for.
 
     An upload that started long ago and received a part since is still running: a large file over a slow line takes
     days.
@@ -120,7 +123,13 @@ def orphans(store: ObjectStore, *, before: datetime) -> tuple[MultipartUpload, .
 
 
 def _own_uploads(store: ObjectStore) -> Iterator[MultipartUpload]:
-    return (upload for upload in store.uploads(_WEIGHTS) if _OURS.match(upload.key) and upload.started)
+    """In one list of the whole bucket: each further prefix would be a request more."""
+    ours = (_OURS, _OF_ARTIFACTS)
+    return (
+        upload
+        for upload in store.uploads("")
+        if upload.started and any(names.match(upload.key) for names in ours)
+    )
 
 
 def _is_live(store: ObjectStore, upload: MultipartUpload, before: datetime) -> bool:

@@ -149,6 +149,14 @@ def test_abandoned_uploads_are_found_by_age(store: FakeStore) -> None:
     assert [upload.key for upload in store.uploads("")] == ["somebody/elses", "weights/resnet/2019/model.pt"]
 
 
+def test_abandoned_uploads_of_an_artifact_are_found(store: FakeStore) -> None:
+    """A killed process leaves them: the adapter that it packed, the weights that it copied."""
+    left = store.create_multipart(f"artifacts/chat/{'0' * 16}/adapter.tar.gz")
+    store.create_multipart("artifacts/build/app.zip")
+    assert orphans(store, before=LATER) == (left,)
+    assert unfinished(store, before=LATER) == ()
+
+
 def test_upload_with_a_recent_part_is_still_running(store: FakeStore) -> None:
     """It started long before, together with the small files beside it."""
     store.objects[f"weights/{STARTED}/config.json"] = b"{}"
