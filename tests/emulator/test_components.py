@@ -24,6 +24,7 @@ def needs(*, gpus: int = 1, memory_mib: int = 1024) -> dict[str, int]:
 
 
 NEEDS = needs()
+ERRORS = ("Invocation4XXErrors", "Invocation5XXErrors")
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +107,13 @@ def invoke(aws: Emulated, endpoint: str, component: str | None, body: Any) -> by
     return content
 
 
+def measured(aws: Emulated, **dimension: str) -> list[str]:
+    """The metrics of this dimension, but those by copy."""
+    [(name, value)] = dimension.items()
+    listed = aws.client("cloudwatch").list_metrics(Dimensions=[{"Name": name, "Value": value}])["Metrics"]
+    return sorted(one["MetricName"] for one in listed if not one["MetricName"].endswith("PerCopy"))
+
+
 def test_component_lifecycle_from_creating_to_deleted(aws: Emulated) -> None:
     endpoint = shared(aws, "life")
     tags = [{"Key": "lmi:deployment", "Value": "life"}]
@@ -122,6 +130,8 @@ def test_component_lifecycle_from_creating_to_deleted(aws: Emulated) -> None:
     assert names(aws, EndpointNameEquals="other") == []
     assert aws.client("sagemaker").list_tags(ResourceArn=ARN + "life-1")["Tags"] == tags
     assert invoke(aws, endpoint, "life-1", "x") == b'"x"'
+    assert measured(aws, InferenceComponentName="life-1") == [*ERRORS, "Invocations", "ModelLatency"]
+    assert {"Invocations", "InvocationsPerInstance"} <= {*measured(aws, EndpointName="life")}
     message = refused(aws, "DeleteEndpoint", EndpointName="life")
     assert "inference components attached: life-1" in message
     assert_deleted(aws, "life-1")

@@ -184,29 +184,54 @@ class FakeLogs:
 
 @dataclass
 class FakeMetrics:
-    """`requests`: when each endpoint had some. `late`: seconds until they are known. `found`: by endpoint, the rest."""
+    """`requests`: when each endpoint or inference component had some. `late`: seconds until they are known. `found`: by
+    name, the rest. As on AWS, an endpoint and a component have different dimensions.
+    """
 
     state: AccountState
     requests: dict[str, list[datetime]] = field(default_factory=dict)
     late: float = 0.0
     found: dict[str, RecentMetrics] = field(default_factory=dict)
 
-    def used(self, endpoints: Collection[str], *, since: datetime, until: datetime) -> frozenset[str]:
+    def used(
+        self,
+        endpoints: Collection[str],
+        *,
+        since: datetime,
+        until: datetime,
+        components: Collection[str] = (),
+    ) -> frozenset[str]:
         self.state.call("used")
         known = min(until, self.state.clock.now() - timedelta(seconds=self.late))
+        measured = {
+            *(name for name in endpoints if name not in self.state.components),
+            *(name for name in components if name in self.state.components),
+        }
         return frozenset(
-            name for name in endpoints if any(since <= at <= known for at in self.requests.get(name, ()))
+            name for name in measured if any(since <= at <= known for at in self.requests.get(name, ()))
         )
 
-    def recent(self, endpoint: str, span: timedelta, variant: str = VARIANT) -> RecentMetrics:
+    def recent(
+        self, name: str, span: timedelta, variant: str = VARIANT, *, component: bool = False
+    ) -> RecentMetrics:
         self.state.call("recent")
-        return self.found.get(endpoint, RecentMetrics())
+        return self._found(name, component=component)
 
     def between(
-        self, endpoint: str, since: datetime, until: datetime, variant: str = VARIANT
+        self,
+        name: str,
+        since: datetime,
+        until: datetime,
+        variant: str = VARIANT,
+        *,
+        component: bool = False,
     ) -> RecentMetrics:
         self.state.call("between")
-        return self.found.get(endpoint, RecentMetrics())
+        return self._found(name, component=component)
+
+    def _found(self, name: str, *, component: bool) -> RecentMetrics:
+        measured = component == (name in self.state.components)
+        return self.found.get(name, RecentMetrics()) if measured else RecentMetrics()
 
 
 @dataclass

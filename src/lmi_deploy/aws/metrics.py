@@ -1,7 +1,9 @@
-"""The port Metrics: CloudWatch's metrics of SageMaker's endpoints, by GetMetricData.
+"""The port Metrics: CloudWatch's metrics of SageMaker's endpoints and inference components, by GetMetricData.
 
 Names, namespaces, dimensions, units and statistics: SageMaker developer guide, "Amazon SageMaker AI metrics in Amazon
-CloudWatch". Latencies are in microseconds. GPU figures add up over the GPUs of an instance.
+CloudWatch" (read in November 2026). Latencies are in microseconds. GPU figures of an endpoint add up over the GPUs of
+an instance. Of a component (dimension InferenceComponentName) the invocation metrics have the same names; its use has a
+namespace of its own, and is "normalized": 0 to 100 % of what a copy has reserved.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from lmi_deploy.errors import CloudError
 
 _NAMESPACE: Final = "AWS/SageMaker"
 _UTILIZATION: Final = "/aws/sagemaker/Endpoints"
+_COMPONENT_UTILIZATION: Final = "/aws/sagemaker/InferenceComponents"
 _INVOCATIONS: Final = "Invocations"
 _OF_ENDPOINT: Final = ("InvocationsProcessed", "ApproximateBacklogSize")
 """Of asynchronous endpoints, by endpoint alone (SageMaker developer guide, "Monitor asynchronous endpoint")."""
+_OF_COMPONENT: Final = (_INVOCATIONS, "InvocationsPerCopy")
 _REQUESTED: Final = {
     "requests": (_NAMESPACE, _INVOCATIONS, "Sum"),
     "errors_4xx": (_NAMESPACE, "Invocation4XXErrors", "Sum"),
@@ -47,27 +51,43 @@ class EndpointMetrics:
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "cloudwatch")
 
-    def used(self, endpoints: Collection[str], *, since: datetime, until: datetime) -> frozenset[str]:
-        queries = sorted(self._queries(frozenset(endpoints)))
+    def used(
+        self,
+        endpoints: Collection[str],
+        *,
+        since: datetime,
+        until: datetime,
+        components: Collection[str] = (),
+    ) -> frozenset[str]:
+        queries = sorted({*self._queries(frozenset(endpoints)), *_of_components(components)})
         found: set[str] = set()
         for first in range(0, len(queries), _QUERIES):
             found.update(self._with_values(queries[first : first + _QUERIES], since, until))
         return frozenset(found)
 
-    def recent(self, endpoint: str, span: timedelta, variant: str = VARIANT) -> RecentMetrics:
+    def recent(
+        self, name: str, span: timedelta, variant: str = VARIANT, *, component: bool = False
+    ) -> RecentMetrics:
         # Percentiles of minutes cannot be merged. CloudWatch may divide the span into two periods: the slower one.
-        queries = list(_of_variant(endpoint, variant, percentiles=int(span.total_seconds())))
-        return _metrics(self._measured(endpoint, queries, self._api.clock.now() - span, span), median=max)
+        seconds = int(span.total_seconds())
+        queries = list(_requested(name, variant, component=component, percentiles=seconds))
+        return _metrics(self._measured(name, queries, self._api.clock.now() - span, span), median=max)
 
     def between(
-        self, endpoint: str, since: datetime, until: datetime, variant: str = VARIANT
+        self,
+        name: str,
+        since: datetime,
+        until: datetime,
+        variant: str = VARIANT,
+        *,
+        component: bool = False,
     ) -> RecentMetrics:
         # By the minute, so that no period contains a request from outside.
-        queries = list(_of_variant(endpoint, variant, percentiles=60))
-        return _metrics(self._measured(endpoint, queries, since, until - since), median=median)
+        queries = list(_requested(name, variant, component=component, percentiles=60))
+        return _metrics(self._measured(name, queries, since, until - since), median=median)
 
     def _measured(
-        self, endpoint: str, queries: Sequence[Mapping[str, Any]], since: datetime, span: timedelta
+        self, name: str, queries: Sequence[Mapping[str, Any]], since: datetime, span: timedelta
     ) -> Iterator[Mapping[str, Any]]:
         """In CloudWatch's time, if the clock of this machine is wrong. Fits one response up to a week: ten metrics, a
         value each minute, of 100,800 values.
@@ -79,7 +99,7 @@ class EndpointMetrics:
                 "StartTime": _down(begin, 60),
                 "EndTime": begin + span,
             }
-            what = f"metrics of {endpoint}"
+            what = f"metrics of {name}"
             return self._api("get_metric_data", what, needs="MetricDataResults", **given)
 
         response, now = read(since), self._api.clock.now()
@@ -92,6 +112,8 @@ class EndpointMetrics:
         """Every metric that shows a request. The list of metrics knows variants that lmi did not make; it may lack one
         that is new ("up to 15 minutes", API reference, ListMetrics), so lmi's own are always requested.
         """
+        if not endpoints:
+            return
         pairs: set[_Dimensions] = {_dimensions(name) for name in endpoints}
         listed = self._api.pages(
             "list_metrics",
@@ -127,7 +149,8 @@ class EndpointMetrics:
         )
         for result in _complete(results):
             if any(value > 0 for value in result.get("Values", ())):
-                yield dict(queries[int(result["Id"].removeprefix("q"))][1])["EndpointName"]
+                dimensions = dict(queries[int(result["Id"].removeprefix("q"))][1])
+                yield dimensions.get("EndpointName") or dimensions["InferenceComponentName"]
 
 
 def _down(moment: datetime, period: int) -> datetime:
@@ -138,11 +161,24 @@ def _dimensions(endpoint: str, variant: str = VARIANT) -> _Dimensions:
     return (("EndpointName", endpoint), ("VariantName", variant))
 
 
-def _of_variant(endpoint: str, variant: str, *, percentiles: int) -> Iterator[Mapping[str, Any]]:
+def _of_component(name: str) -> _Dimensions:
+    return (("InferenceComponentName", name),)
+
+
+def _of_components(names: Collection[str]) -> Iterator[tuple[str, _Dimensions]]:
+    """Every metric that shows a request to one of them. They are always requested, so that none needs to be listed."""
+    yield from ((metric, _of_component(name)) for name in names for metric in _OF_COMPONENT)
+
+
+def _requested(of: str, variant: str, *, component: bool, percentiles: int) -> Iterator[Mapping[str, Any]]:
     """`percentiles`: the seconds of their periods. Sums of minutes are exact, whatever hour they lie in."""
-    for name, requested in _REQUESTED.items():
-        period = percentiles if requested[-1].startswith("p") else 60
-        yield _query(name, requested, _dimensions(endpoint, variant), period)
+    dimensions = _of_component(of) if component else _dimensions(of, variant)
+    for name, (namespace, metric, statistic) in _REQUESTED.items():
+        period = percentiles if statistic.startswith("p") else 60
+        requested = (namespace, metric, statistic)
+        if component and namespace == _UTILIZATION:
+            requested = (_COMPONENT_UTILIZATION, f"{metric}Normalized", statistic)
+        yield _query(name, requested, dimensions, period)
 
 
 def _query(

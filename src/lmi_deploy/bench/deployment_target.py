@@ -12,6 +12,7 @@ from lmi_deploy.bench.request_target import DeploymentTarget
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
+from lmi_deploy.domain.sagemaker.resource_settings import VARIANT
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import AccessError, NotFound
@@ -70,9 +71,7 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         commit=serving.commit,
         probe=serving.probe,
         serving=serving,
-        measured=_measured(ref, serving.place.variant, deps)
-        if isinstance(serving.place, SageMakerServing) and serving.place.component is None
-        else None,
+        measured=_measured(ref, serving.place, deps) if isinstance(serving.place, SageMakerServing) else None,
     )
 
 
@@ -92,12 +91,11 @@ def _server(ref: DeploymentRef, deps: Dependencies) -> str:
     return f"{endpoint.config}, with an update to {endpoint.pending}" if endpoint.pending else endpoint.config
 
 
-def _measured(ref: DeploymentRef, variant: str, deps: Dependencies) -> Between:
-    """Not of a model on a shared endpoint: CloudWatch counts by model there, which lmi does not read yet."""
-
+def _measured(ref: DeploymentRef, place: SageMakerServing, deps: Dependencies) -> Between:
     def between(since: datetime, until: datetime) -> RecentMetrics:
-        named = (variant,) if variant else ()
-        return deps.cloud(ref.region).metrics.between(ref.name, since, until, *named)
+        metrics, variant = deps.cloud(ref.region).metrics, place.variant or VARIANT
+        component = place.component is not None
+        return metrics.between(ref.name, since, until, variant, component=component)
 
     return between
 

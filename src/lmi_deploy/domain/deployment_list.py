@@ -26,6 +26,8 @@ class ListedDeployment:
     expired: bool = False
     shared: Literal["", "endpoint", "model"] = ""
     """Whether it is an endpoint that several deployments share, or a deployment on one."""
+    components: tuple[str, ...] = ()
+    """The inference components that its requests may name: its model and what belongs to it. Empty for an endpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,8 @@ class StatusDetails:
     address: str = ""
     server: ObservedServer | None = None
     endpoint: ObservedEndpoint | None = None
+    components: tuple[str, ...] = ()
+    """The inference components that its requests may name; empty for an endpoint of its own."""
     jobs: tuple[ObservedJob, ...] = ()
     """Transfer and compile jobs that have machines."""
     scaling: str = ""

@@ -280,4 +280,6 @@ def _cell(name: str, value: object) -> str:
         value = relative_time(value, datetime.now(UTC))
     if isinstance(value, bool):
         value = "yes" if value else ""
+    if isinstance(value, (list, tuple)):
+        value = ", ".join(map(str, value))
     return NOTHING if value in (None, "") else str(value)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -10,10 +11,11 @@ from typing import Final
 
 from lmi_deploy.domain.deployment_list import ListedDeployment
 from lmi_deploy.domain.observed_state import Price
-from lmi_deploy.domain.record import DeploymentRef, Generation
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
-from lmi_deploy.errors import AccessError, UsageRefused
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.list_deployments import list_with_status
 
 _FREE: Final = ("", "Failed", "Deleting")
 """The status of an endpoint that costs nothing: there is none, it has no instance, or it loses them."""
@@ -21,7 +23,7 @@ NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
     "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",
     "changes of a price: every hour has the price of now",
-    "shared endpoints (`endpoint.share`), which have no record of their own",
+    "other numbers of instances that a shared endpoint (`endpoint.share`) had: every hour has the number of now",
     "transfer and compile jobs, storage and data transfer",
 )
 
@@ -49,7 +51,7 @@ class Month:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """One generation of a deployment within the month."""
+    """One generation of a deployment, or a shared endpoint, within the month."""
 
     ref: DeploymentRef
     instance: str
@@ -60,6 +62,8 @@ class Usage:
     running: bool
     """Whether it still serves; then `end` is now."""
     price: Price | None
+    models: tuple[str, ...] = ()
+    """Of an endpoint that deployments share: those on it now. It counts once, whatever is on it."""
 
     @property
     def hours(self) -> float:
@@ -77,7 +81,9 @@ class Usage:
 
 
 def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
-    """By deployment, the oldest generation first. Each record is read: one request for each deployment."""
+    """By deployment, the oldest generation first; then shared endpoints. Each record is read: one request for each
+    deployment; and two for each shared endpoint, which has no record.
+    """
     now = deps.clock.now()
 
     @cache
@@ -85,18 +91,20 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
         return deps.cloud(place).prices.hourly(instance)
 
     for target in deps.targets.values():
-        listing = target.list_all(region)
-        if listing.unlisted_reason:  # then it is unknown what still runs
-            raise AccessError(listing.unlisted_reason, hint="allow it: `lmi iam RECIPE` prints the policy")
+        listing = list_with_status(target, region)
+        models = defaultdict[str, list[str]](list)
         for one in listing.found:
+            if one.shared == "endpoint":
+                continue
             record = target.read_record(one.ref)
+            models[_endpoint_below(one, record)].append(one.ref.name)
             for generation, start, end in _spans(record.generations if record else (), one, now):
                 start, end = max(start, month.start), min(end, month.end)
                 if start >= end:
                     continue
                 place = generation.serving.cloud
                 if place.component is not None:
-                    continue  # the instances are the shared endpoint's, which has no record
+                    continue  # the instances are the shared endpoint's
                 usage = Usage(
                     ref=one.ref,
                     instance=generation.instance,
@@ -112,6 +120,49 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                     instance, count = candidate.instance, candidate.serving.cloud.count
                     of_type = price(one.ref.region, instance)
                     yield replace(usage, instance=instance, count=count, autoscaled=False, price=of_type)
+
+        for one in listing.found:
+            yield from _of_shared(one, tuple(models[one.ref.name]), month, deps, price)
+
+
+def _endpoint_below(one: ListedDeployment, record: Record | None) -> str:
+    """The shared endpoint that a model is on; empty for any other deployment."""
+    latest = record.known[-1] if record and record.known else None
+    component = latest.serving.cloud.component if latest and one.components else None
+    return component.place.endpoint if component else ""
+
+
+def _of_shared(
+    one: ListedDeployment,
+    models: tuple[str, ...],
+    month: Month,
+    deps: Dependencies,
+    price: Callable[[str, str], Price | None],
+) -> Iterator[Usage]:
+    now, created = deps.clock.now(), parse_moment(one.created)
+    if one.shared != "endpoint" or created is None or one.status in _FREE:
+        return
+    start, end = max(created, month.start), min(now, month.end)
+    if start >= end:
+        return
+    hosting = deps.cloud(one.ref.region).hosting
+    endpoint = hosting.endpoint(one.ref.name)
+    config = hosting.endpoint_config(endpoint.config) if endpoint else None
+    if endpoint is None or config is None:
+        return
+    instance = config.settings.instance
+    yield Usage(
+        ref=one.ref,
+        instance=instance,
+        # One that is created does not show its instances yet.
+        count=max(endpoint.count, endpoint.desired_count, 0 if endpoint.status == "InService" else 1),
+        autoscaled=config.settings.instance_scaling is not None,
+        start=start,
+        end=end,
+        running=end == now,
+        price=price(one.ref.region, instance) if instance else None,
+        models=models,
+    )
 
 
 def _spans(

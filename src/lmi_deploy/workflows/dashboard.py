@@ -1,4 +1,4 @@
-"""A CloudWatch dashboard of one endpoint, as the JSON that PutDashboard takes.
+"""A CloudWatch dashboard of one deployment, as the JSON that PutDashboard takes.
 
 Sources: CloudWatch's API reference, "Dashboard Body Structure and Syntax" (24 columns, metric arrays, annotations);
 SageMaker developer guide, "Amazon SageMaker AI metrics in Amazon CloudWatch" and "Monitor asynchronous endpoint"
@@ -24,6 +24,7 @@ from lmi_deploy.workflows.invoke import require_serving
 
 _INVOCATIONS: Final = "AWS/SageMaker"
 _USE: Final = "/aws/sagemaker/Endpoints"
+_COMPONENT_USE: Final = "/aws/sagemaker/InferenceComponents"
 _WIDTH: Final = 12
 _HEIGHT: Final = 6
 _NOTE_HEIGHT: Final = 2
@@ -36,6 +37,8 @@ class Dashboard:
     name: str
     """That the account knows it by: dashboards have no region."""
     body: dict[str, Any]
+    component: bool
+    """Whether it is of an inference component on a shared endpoint."""
 
 
 def dashboard(ref: DeploymentRef, deps: Dependencies) -> Dashboard:
@@ -50,23 +53,22 @@ def dashboard(ref: DeploymentRef, deps: Dependencies) -> Dashboard:
             f"{ref.name} runs on this machine, which CloudWatch does not measure",
             hint="name a deployment on SageMaker; `lmi status` and `lmi bench` show the figures of this one",
         )
-    if place.component is not None:
-        raise UsageRefused(
-            f"{ref.name} is a model on the shared endpoint {place.component.place.endpoint}: not yet: a dashboard of a "
-            "shared endpoint",
-            hint="`lmi logs` and `lmi bench` show what it does",
-        )
-    return Dashboard(name=dashboard_name(ref.name, place.region), body=_body(ref.name, record.current, place))
+    return Dashboard(
+        name=dashboard_name(ref.name, place.region),
+        body=_body(ref.name, record.current, place),
+        component=place.component is not None,
+    )
 
 
 def write_dashboard(ref: DeploymentRef, made: Dashboard, deps: Dependencies) -> str:
-    """Its address in the console. The tag of the endpoint comes first: by it `lmi down` knows that there is one."""
+    """Its address in the console. The tag of the endpoint or component comes first: it tells `lmi down` of it."""
     cloud = deps.cloud(ref.region)
     with locked(ref, deps):
-        endpoint = cloud.hosting.endpoint(ref.name)
-        if endpoint is None:
-            raise NotFound(f"{ref.name}: the endpoint was deleted", hint="run `lmi up` to create it again")
-        cloud.hosting.tag(endpoint.arn, ((TAG_DASHBOARD, made.name),))
+        served = cloud.components.component if made.component else cloud.hosting.endpoint
+        if (found := served(ref.name)) is None:
+            what = "model" if made.component else "endpoint"
+            raise NotFound(f"{ref.name}: the {what} was deleted", hint="run `lmi up` to create it again")
+        cloud.hosting.tag(found.arn, ((TAG_DASHBOARD, made.name),))
         cloud.dashboards.write(made.name, json.dumps(made.body), marker=dashboard_marker(ref.name))
     region, domain = cloud.caller.region, _CONSOLES.get(cloud.caller.partition, "")
     return f"https://{region}.{domain}/cloudwatch/home?region={region}#dashboards:name={made.name}" * bool(
@@ -75,9 +77,10 @@ def write_dashboard(ref: DeploymentRef, made: Dashboard, deps: Dependencies) -> 
 
 
 def _body(name: str, generation: Generation, place: SageMakerServing) -> dict[str, Any]:
+    host = f"the shared endpoint {place.component.place.endpoint}, " if place.component else ""
     note = (
-        f"**{name}**: {generation.serving.model} on {generation.instance}, {place.region}. {dashboard_marker(name)}, "
-        "which replaces changes that are made here. `lmi down` deletes it."
+        f"**{name}**: {generation.serving.model} on {host}{generation.instance}, {place.region}. "
+        f"{dashboard_marker(name)}, which replaces changes that are made here. `lmi down` deletes it."
     )
     head = {"type": "text", "x": 0, "y": 0, "width": 2 * _WIDTH, "height": _NOTE_HEIGHT}
     placed = [{**head, "properties": {"markdown": note}}]
@@ -94,37 +97,52 @@ def _body(name: str, generation: Generation, place: SageMakerServing) -> dict[st
 
 
 def _charts(name: str, generation: Generation, place: SageMakerServing) -> Iterator[Widget]:
-    variant = ("EndpointName", name, "VariantName", place.variant or VARIANT)
-    yield _counts(
-        "Requests a minute",
-        [
-            (_INVOCATIONS, "Invocations", variant),
-            (_INVOCATIONS, "Invocation4XXErrors", variant),
-            (_INVOCATIONS, "Invocation5XXErrors", variant),
-        ],
-    )
-    yield _latency("Time in the container", "ModelLatency", variant, ("p50", "p90", "p99"))
-    yield _latency("Overhead of SageMaker", "OverheadLatency", variant, ("p50", "p99"))
-    per_instance = _counts(
-        "Requests a minute and instance", [(_INVOCATIONS, "InvocationsPerInstance", variant)]
-    )
-    if place.scaling is not None and place.scaling.invocations:
-        line = {"value": place.scaling.invocations, "label": "target of autoscaling"}
-        per_instance["annotations"] = {"horizontal": [line]}
-    yield per_instance
+    endpoint = place.component.place.endpoint if place.component else name
+    variant = ("EndpointName", endpoint, "VariantName", place.variant or VARIANT)
+    component = ("InferenceComponentName", name)
+    machine = instance(generation.instance)
+    has_gpus = machine is None or machine.kind == "gpu"
+    if place.component is None:
+        yield from _requests(variant, place, each=("instance", "InvocationsPerInstance"))
+    else:
+        yield from _requests(component, place, each=("copy", "InvocationsPerCopy"))
+        yield from _use_of_copies(component, has_gpus=has_gpus)
+    of = f"Instances of {endpoint}: " if place.component else ""
     yield _use(
-        "CPU, memory and disk (%; each CPU core adds up to 100)",
+        f"{of}CPU, memory and disk (%; each CPU core adds up to 100)",
         ("CPUUtilization", "MemoryUtilization", "DiskUtilization"),
         variant,
     )
-    machine = instance(generation.instance)
-    if machine is None or machine.kind == "gpu":
-        yield _use("GPU (%; each GPU adds up to 100)", ("GPUUtilization", "GPUMemoryUtilization"), variant)
+    if has_gpus:
+        gpu = ("GPUUtilization", "GPUMemoryUtilization")
+        yield _use(f"{of}GPU (%; each GPU adds up to 100)", gpu, variant)
     if place.async_output:
         names = ("ApproximateBacklogSize", "InvocationsProcessed", "InvocationFailures", "ExpiredRequests")
         yield _counts(
             "Queue", [(_INVOCATIONS, metric, ("EndpointName", name)) for metric in names], stat="Average"
         )
+
+
+def _requests(of: tuple[str, ...], place: SageMakerServing, *, each: tuple[str, str]) -> Iterator[Widget]:
+    """`each`: what the requests are divided by, and the metric of that."""
+    counted = ("Invocations", "Invocation4XXErrors", "Invocation5XXErrors")
+    yield _counts("Requests a minute", [(_INVOCATIONS, metric, of) for metric in counted])
+    yield _latency("Time in the container", "ModelLatency", of, ("p50", "p90", "p99"))
+    yield _latency("Overhead of SageMaker", "OverheadLatency", of, ("p50", "p99"))
+    unit, metric = each
+    per_unit = _counts(f"Requests a minute and {unit}", [(_INVOCATIONS, metric, of)])
+    if place.scaling is not None and place.scaling.invocations:
+        line = {"value": place.scaling.invocations, "label": "target of autoscaling"}
+        per_unit["annotations"] = {"horizontal": [line]}
+    yield per_unit
+
+
+def _use_of_copies(of: tuple[str, ...], *, has_gpus: bool) -> Iterator[Widget]:
+    own = ("CPUUtilizationNormalized", "MemoryUtilizationNormalized")
+    yield _use("CPU and memory (% of what its copies have reserved)", own, of, _COMPONENT_USE)
+    if has_gpus:
+        gpu = ("GPUUtilizationNormalized", "GPUMemoryUtilizationNormalized")
+        yield _use("GPU (% of what its copies have reserved)", gpu, of, _COMPONENT_USE)
 
 
 def _counts(title: str, metrics: Sequence[tuple[str, str, tuple[str, ...]]], *, stat: str = "Sum") -> Widget:
@@ -150,10 +168,10 @@ def _latency(title: str, metric: str, dimensions: tuple[str, ...], stats: tuple[
     }
 
 
-def _use(title: str, metrics: tuple[str, ...], dimensions: tuple[str, ...]) -> Widget:
+def _use(title: str, metrics: tuple[str, ...], dimensions: tuple[str, ...], space: str = _USE) -> Widget:
     return {
         "title": title,
         "stat": "Average",
-        "metrics": [[_USE, metric, *dimensions] for metric in metrics],
+        "metrics": [[space, metric, *dimensions] for metric in metrics],
         "yAxis": {"left": {"min": 0, "showUnits": False}},
     }

@@ -1,4 +1,4 @@
-"""Deployments in AWS that had no request for a while, by CloudWatch's metrics of their endpoints."""
+"""Deployments in AWS that had no request for a while, by CloudWatch's metrics of their endpoints or components."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.recipe_key_types import Seconds
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
-from lmi_deploy.errors import AccessError
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.list_deployments import list_with_status
 
 IDLE: Final = Seconds(15 * 60, 63 * 86400)
 """Metrics are some minutes late, and CloudWatch keeps values of five minutes for 63 days."""
@@ -29,25 +29,25 @@ def idle_deployments(region: str, window: timedelta, deps: Dependencies) -> tupl
     now = deps.clock.now()
     found: list[IdleDeployment] = []
     for target in deps.targets.values():
-        listing = target.list_all(region)
-        if listing.unlisted_reason:
-            raise AccessError(listing.unlisted_reason, hint="allow it: `lmi iam RECIPE` prints the policy")
+        listing = list_with_status(target, region)
         old = [
             one
             for one in listing.found
-            # CloudWatch counts the requests of a shared endpoint by model: lmi does not read that yet.
+            # A shared endpoint has no requests of its own: the last of its models ends it.
             if one.status == "InService"
-            and not one.shared
+            and one.shared != "endpoint"
             and _since(one.created, one.modified) < now - window
         ]
         if not old:
             continue
+        components = {name for one in old for name in one.components}
+        endpoints = [one.ref.name for one in old if not one.components]
         metrics = deps.cloud(listing.region).metrics
-        used = metrics.used([one.ref.name for one in old], since=now - window, until=now)
+        used = metrics.used(endpoints, components=components, since=now - window, until=now)
         found += [
             IdleDeployment(ref=one.ref, age=now - _since(one.created))
             for one in old
-            if one.ref.name not in used
+            if used.isdisjoint({one.ref.name, *one.components})
         ]
     return tuple(found)
 
@@ -55,12 +55,15 @@ def idle_deployments(region: str, window: timedelta, deps: Dependencies) -> tupl
 def in_use(observed: Observed, window: timedelta, deps: Dependencies) -> str:
     """Why it is not idle after all, by its state now; empty if it is."""
     now, ref = deps.clock.now(), observed.ref
-    endpoint = deps.targets[ref.target].details(observed).endpoint
+    details = deps.targets[ref.target].details(observed)
+    endpoint, components = details.endpoint, details.components
     if endpoint is None or endpoint.status != "InService":
         return f"its endpoint is {endpoint.status if endpoint else 'deleted'}"
     if _since(endpoint.created, endpoint.modified) >= now - window:
         return "it was updated in the meantime"
-    used = deps.cloud(ref.region).metrics.used([ref.name], since=now - window, until=now)
+    endpoints = [] if components else [ref.name]
+    metrics = deps.cloud(ref.region).metrics
+    used = metrics.used(endpoints, components=components, since=now - window, until=now)
     return "it had a request in the meantime" if used else ""
 
 

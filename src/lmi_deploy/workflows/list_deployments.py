@@ -15,6 +15,7 @@ from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import AccessError, LmiError
 from lmi_deploy.ports.message_callback import Notify, ignore
+from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.status import Status, status
 
@@ -201,6 +202,14 @@ class _Lister:
             return _Listing(source, next((each for each in found if each.region), ListedDeployments()))
         except LmiError as error:
             return error
+
+
+def list_with_status(target: AnyTarget, region: str) -> ListedDeployments:
+    """AccessError if the lists do not tell what runs."""
+    listing = target.list_all(region)
+    if listing.unlisted_reason:
+        raise AccessError(listing.unlisted_reason, hint="allow it: `lmi iam RECIPE` prints the policy")
+    return listing
 
 
 def _read(ref: DeploymentRef, deps: Dependencies, profile: str) -> DeploymentRow:

@@ -15,20 +15,30 @@ from tests.support.sagemaker_fixtures import Recorder
 HOUR = timedelta(hours=1)
 
 
-def put(aws: Emulated, endpoint: str, metric: str, values: list[float], *, ago: float = 600.0) -> None:
+def put(
+    aws: Emulated,
+    name: str,
+    metric: str,
+    values: list[float],
+    *,
+    ago: float = 600.0,
+    component: bool = False,
+) -> None:
     """In the namespace, with the dimensions and the unit of SageMaker's own metrics."""
-    is_use = metric.endswith("Utilization")
+    is_use = "Utilization" in metric
+    dimensions = {"EndpointName": name, "VariantName": VARIANT}
     item = {
         "MetricName": metric,
         "Dimensions": [
-            {"Name": "EndpointName", "Value": endpoint},
-            {"Name": "VariantName", "Value": VARIANT},
+            {"Name": key, "Value": value}
+            for key, value in ({"InferenceComponentName": name} if component else dimensions).items()
         ],
         "Timestamp": aws.get("/_clock")["now"] - ago,
         "Values": values,
         "Unit": "Percent" if is_use else "Microseconds" if metric.endswith("Latency") else "None",
     }
-    namespace = "/aws/sagemaker/Endpoints" if is_use else "AWS/SageMaker"
+    use = "/aws/sagemaker/InferenceComponents" if component else "/aws/sagemaker/Endpoints"
+    namespace = use if is_use else "AWS/SageMaker"
     aws.client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=[item])
 
 
@@ -53,6 +63,28 @@ def test_the_last_hour_in_one_request(aws: Emulated, recorder: Recorder) -> None
         overhead_latency_p99_ms=2.5,
         gpu_percent=50.0,
         gpu_memory_percent=91.0,
+    )
+
+
+def test_last_hour_of_an_inference_component(aws: Emulated, recorder: Recorder) -> None:
+    """Not that of an endpoint with the same name."""
+    name = "one-of-several"
+    put(aws, name, "Invocations", [1.0])
+    put(aws, name, "Invocations", [1.0, 1.0], component=True)
+    put(aws, name, "Invocation5XXErrors", [0.0, 1.0], component=True)
+    put(aws, name, "ModelLatency", [20_000.0], component=True)
+    put(aws, name, "GPUUtilizationNormalized", [40.0, 60.0], component=True)
+    put(aws, name, "GPUMemoryUtilizationNormalized", [80.0], component=True)
+    put(aws, name, "MemoryUtilizationNormalized", [33.0, 12.0], component=True)
+    found = EndpointMetrics(recorder.access()).recent(name, HOUR, component=True)
+    assert found == RecentMetrics(
+        requests=2,
+        errors_5xx=1,
+        model_latency_p50_ms=20.0,
+        model_latency_p99_ms=20.0,
+        gpu_percent=50.0,
+        gpu_memory_percent=80.0,
+        memory_percent=33.0,
     )
 
 

@@ -46,6 +46,18 @@ def test_requests_count_within_the_window_of_any_variant_and_queue(
     assert used(metrics, *names) == ["other-variant", "queued", "recent"]
 
 
+def test_requests_to_a_component_are_no_requests_to_an_endpoint_of_that_name(
+    aws: Emulated, metrics: EndpointMetrics
+) -> None:
+    dimensions = [{"Name": "InferenceComponentName", "Value": "one-model"}]
+    datum = {"MetricName": "Invocations", "Dimensions": dimensions, "Timestamp": NOW, "Value": 1.0}
+    aws.client("cloudwatch").put_metric_data(Namespace="AWS/SageMaker", MetricData=[datum])
+    until = NOW + timedelta(minutes=5)
+    found = metrics.used([], components=["one-model", "silent"], since=NOW - HOUR, until=until)
+    assert found == {"one-model"}
+    assert not metrics.used(["one-model"], components=["silent"], since=NOW - HOUR, until=until)
+
+
 def test_more_endpoints_than_fit_one_request(aws: Emulated, metrics: EndpointMetrics) -> None:
     names = [f"many-{number:03d}" for number in range(400)]
     put(aws, names[-1], timedelta(minutes=5))

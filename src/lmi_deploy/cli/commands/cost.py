@@ -60,6 +60,7 @@ def _row(usage: Usage) -> Mapping[str, Any]:
     price = usage.price
     return {
         "name": usage.ref.name,
+        "models": list(usage.models),
         "region": usage.ref.region,
         "instance": usage.instance,
         "count": usage.count,

@@ -165,9 +165,12 @@ class DashboardBodyResult(TypedDict):
 
 
 class UsageRow(TypedDict):
-    """`hourly` and `cost` are null if the price is unknown; `end` is empty while it runs."""
+    """`hourly` and `cost` are null if the price is unknown; `end` is empty while it runs. `models`: those on a shared
+    endpoint.
+    """
 
     name: str
+    models: list[str]
     region: str
     instance: str
     count: int

@@ -1,4 +1,4 @@
-"""Traffic and use of an endpoint over a time, as CloudWatch has measured them."""
+"""Traffic and use of an endpoint, or of an inference component, over a time, as CloudWatch has measured them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class RecentMetrics:
     overhead_latency_p50_ms: float | None = None
     overhead_latency_p99_ms: float | None = None
     gpu_percent: float | None = None
-    """The mean. Each GPU of an instance adds up to 100."""
+    """The mean. Each GPU of an instance adds up to 100; of an inference component all that a copy has are 100."""
     gpu_memory_percent: float | None = None
-    """The maximum. Each GPU of an instance adds up to 100."""
+    """The maximum, counted in the same way."""
     memory_percent: float | None = None
-    """The maximum."""
+    """The maximum; of an inference component of what a copy has reserved."""
     unavailable: str = ""
     """Why nothing could be read; empty if it was read, with or without values."""

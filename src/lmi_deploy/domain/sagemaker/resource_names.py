@@ -7,6 +7,7 @@ the version of the tool and the time to live are in no digest.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from lmi_deploy.domain.sagemaker.alarm_settings import alarm_names
@@ -33,6 +34,13 @@ def adapter_component_name(deployment: str, adapter: str) -> str:
     named = re.sub(r"[^A-Za-z0-9]+", "-", adapter).strip("-") or "adapter"
     kept = named[: _LONGEST - len(deployment) - 12].rstrip("-")
     return f"{deployment}-{kept}-{short(digest([deployment, adapter]))}"
+
+
+def component_names(resources: Iterable[Resource]) -> tuple[str, ...]:
+    """Of a deployment's resources those that requests may name on a shared endpoint: its model and its adapters, which
+    are inference components, too.
+    """
+    return tuple(resource.name for resource in resources if ":inference-component/" in resource.arn)
 
 
 def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:

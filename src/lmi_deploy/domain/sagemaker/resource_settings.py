@@ -55,7 +55,7 @@ TAG_ADAPTER: Final = "lmi:adapter"
 """Of an inference component that is a LoRA adapter: its name in requests."""
 
 TAG_DASHBOARD: Final = "lmi:dashboard"
-"""Of an endpoint: the CloudWatch dashboard that `lmi dashboard` wrote for it."""
+"""Of an endpoint or an inference component: the CloudWatch dashboard that `lmi dashboard` wrote for it."""
 
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they are in the artifact."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,10 @@ from lmi_deploy.emulator.sagemaker.containers import sources_of
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Processes
 
+OF_COMPONENTS: Final = frozenset(
+    {"Invocations", "Invocation4XXErrors", "Invocation5XXErrors", "ModelLatency"}
+)
+"""The metrics of invocations that also an inference component has."""
 PROVISION: Final = 90.0
 """Seconds until an instance exists; of the emulated clock, as all of these."""
 DOWNLOAD_LIMIT: Final = 1800.0
@@ -63,6 +67,14 @@ class InstanceLocation:
         """The path that a fault rule matches."""
         place = f"/{phase}/{self.endpoint}/{self.variant}/{self.kind}"
         return f"{place}/{self.component}" if self.component else place
+
+    def metric_dimensions(self, metric: str) -> Iterator[tuple[tuple[str, str], ...]]:
+        """Those of a metric of an invocation. Source: SageMaker developer guide, "Amazon SageMaker AI metrics in Amazon
+        CloudWatch", dimensions for endpoint invocation metrics.
+        """
+        yield (("EndpointName", self.endpoint), ("VariantName", self.variant))
+        if self.component and metric in OF_COMPONENTS:
+            yield (("InferenceComponentName", self.component),)
 
     @property
     def log_group(self) -> str:

@@ -73,14 +73,9 @@ class InvocationMetrics:
         return max(1, *counts) if counts else 1
 
     def _of_variant(self, instance: HostingInstance, metric: str, value: float, unit: str = "None") -> None:
-        place = instance.place
-        self._put(
-            place.region,
-            metric,
-            value,
-            (("EndpointName", place.endpoint), ("VariantName", place.variant)),
-            unit,
-        )
+        """And, of the metrics that it has, of the inference component."""
+        for dimensions in instance.place.metric_dimensions(metric):
+            self._put(instance.place.region, metric, value, dimensions, unit)
 
     def _of_component(self, instance: HostingInstance, metric: str, value: float) -> None:
         """Divided by the copies."""

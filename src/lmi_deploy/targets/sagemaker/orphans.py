@@ -12,7 +12,12 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import is_expired
-from lmi_deploy.domain.sagemaker.resource_names import JOB_KINDS, is_compile_job, is_own_resource
+from lmi_deploy.domain.sagemaker.resource_names import (
+    JOB_KINDS,
+    component_names,
+    is_compile_job,
+    is_own_resource,
+)
 from lmi_deploy.domain.sagemaker.resource_settings import (
     SERVING_KINDS,
     TAG,
@@ -89,6 +94,7 @@ class Orphans:
             expires=expires,
             expired=is_expired(expires, self.clock.now()),
             shared=_shared(tagged),
+            components=component_names(found),
         )
 
     def find(self) -> tuple[OrphanedDeployment, ...]:

@@ -9,6 +9,7 @@ from typing import Final
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
+from lmi_deploy.domain.sagemaker.resource_names import component_names
 from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE
 from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import LmiError
@@ -22,6 +23,7 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
     return StatusDetails(
         address=address(observed.ref) if current else "",
         endpoint=observed.endpoint,
+        components=component_names(observed.resources),
         jobs=(*observed.jobs, *observed.compile_jobs),
         scaling=observed.scaling.words_of("component" if observed.component else "variant")
         if observed.scaling
@@ -36,14 +38,16 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
 def recent_metrics(
     observed: CloudObserved, opened: Callable[[DeploymentRef], Cloud], *, candidate: bool
 ) -> RecentMetrics | None:
-    """None without an endpoint, or while its first instances start. `candidate`: of its second variant."""
+    """None without an endpoint, or while its first instances start; and of an endpoint that models share: each of them
+    has its own. `candidate`: of its second variant.
+    """
     endpoint = observed.endpoint
-    if endpoint is None or endpoint.status == "Creating" or endpoint.shared or observed.sharing is not None:
+    if endpoint is None or endpoint.status == "Creating" or observed.sharing is not None:
         return None
     if candidate and endpoint.candidate is None:
         return None
     try:
-        metrics = opened(observed.ref).metrics
-        return metrics.recent(observed.ref.name, _SPAN, CANDIDATE if candidate else endpoint.variant)
+        metrics, variant = opened(observed.ref).metrics, CANDIDATE if candidate else endpoint.variant
+        return metrics.recent(observed.ref.name, _SPAN, variant, component=bool(endpoint.shared))
     except LmiError as error:  # the state is known without it
         return RecentMetrics(unavailable=error.message)

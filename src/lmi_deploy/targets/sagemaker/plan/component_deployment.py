@@ -43,6 +43,7 @@ from lmi_deploy.targets.sagemaker.plan.adapter_components import (
     remove_adapters,
     serve_adapters,
 )
+from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import set_expiry
 from lmi_deploy.targets.sagemaker.plan.resource_actions import existing, restore
 from lmi_deploy.targets.sagemaker.plan.scaling_actions import restore_count, scaled, set_scaling
@@ -74,6 +75,7 @@ def serve_component(
     _require_room(spec, shared)
     if desired.model not in existing(observed, "model"):
         yield CreateModel(model=desired.model, settings=desired.settings)
+    yield from remove_dashboard(observed) if current is None or lost else ()
     yield from _endpoint(spec, desired.configs[0].settings, shared)
     # Before the model: SageMaker deletes none with adapters, and the new one may accept none.
     yield from removed
