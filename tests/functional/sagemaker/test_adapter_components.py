@@ -196,3 +196,15 @@ def test_prepared_model_is_not_changed_by_its_first_adapter(app: CloudApp) -> No
     write(more="options: {enable_lora: 'true'}")
     app.up()
     assert components(app)["tiny"] == before
+
+
+def test_request_to_an_adapter_keeps_the_idle_model(app: CloudApp) -> None:
+    app.up()
+    app.clock.sleep(8000)
+    app.cloud.metrics.requests[FRENCH] = [app.clock.now()]
+    kept = app.lmi("gc", "--idle", "2h", "--yes", "--json")
+    assert (kept.code, kept.result["idle"]) == (0, 0), kept.err
+    app.cloud.metrics.requests.clear()
+    ended = app.lmi("gc", "--idle", "2h", "--yes", "--json")
+    assert (ended.result["idle"], ended.result["ended"], components(app)) == (1, 1, {})
+    assert app.cloud.account_state.endpoints == {}
