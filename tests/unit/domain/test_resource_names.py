@@ -53,3 +53,5 @@ def test_names_of_adapter_components_are_ones_that_sagemaker_takes_and_differ(de
         assert re.fullmatch(r"[a-zA-Z0-9]([\-a-zA-Z0-9]*[a-zA-Z0-9])?", name)
         assert is_resource_name("adapter-component", name, deployment)
     assert adapter_component_name("chat", "a-b") != adapter_component_name("chat-a", "b")
+    assert adapter_component_name("chat", "French") != adapter_component_name("chat", "french")
+    assert adapter_component_name("chat", "French").startswith("chat-french-")

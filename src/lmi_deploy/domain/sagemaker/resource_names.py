@@ -30,8 +30,10 @@ def resource_name(deployment: str, settings: object) -> str:
 
 
 def adapter_component_name(deployment: str, adapter: str) -> str:
-    """`<deployment>-<adapter>-<10 hex>`: at most the 63 characters that SageMaker allows, and of those it allows."""
-    named = re.sub(r"[^A-Za-z0-9]+", "-", adapter).strip("-") or "adapter"
+    """`<deployment>-<adapter>-<10 hex>`: at most the 63 characters that SageMaker allows, and of those it allows. In
+    lower case, because SageMaker writes the names of endpoints so in their ARNs, from which the name is read again.
+    """
+    named = re.sub(r"[^a-z0-9]+", "-", adapter.lower()).strip("-") or "adapter"
     kept = named[: _LONGEST - len(deployment) - 12].rstrip("-")
     return f"{deployment}-{kept}-{short(digest([deployment, adapter]))}"
 
