@@ -69,9 +69,11 @@ OF_OTHER_TESTS = {
     ),
     *("CreateInferenceComponent", "UpdateInferenceComponent", "AwaitInferenceComponent"),
     *("DeleteInferenceComponent", "SetCopyCount", "SetAlarms", "RemoveAlarms"),
+    *("PackAdapter", "CreateAdapterComponent", "UpdateAdapterComponent", "DeleteAdapterComponent"),
+    "SetTraffic",
 }
 """They need a registry, a compiler, a role, an asynchronous endpoint, a dashboard, a topic, an endpoint of another
-tool or a shared one: the crash matrix ends the process before, in and after each of them.
+tool or a shared one, an adapter, a second version: the crash matrix ends the process before, in and after each of them.
 """
 LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
 WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint", "... set tiny to")
