@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.emulator.iam.operation_permissions import SCALING_ROLE
+from tests.support.adapters import write_adapter
 from tests.support.aws_requests import listed, recorded
 from tests.support.emulator_process import Emulated
 from tests.support.least_privilege import (
@@ -46,6 +47,15 @@ STEPPED = (
 )
 ALARMED = "endpoint: {role: serving, alarms: {topic: 'arn:aws:sns:us-east-1:123456789012:on-call'}}\n"
 SHARED = "endpoint: {role: serving, share: team, component: {memory_mb: 1024}}\n"
+ASLEEP = (
+    "endpoint: {role: serving, share: team, component: {memory_mb: 1024}, instance_scaling: {min: 0, max: 2}, "
+    f"autoscaling: {{min: 0, max: 2, concurrent_requests_per_model: 4, {LATER}}}}}\n"
+)
+ADAPTED = (
+    PLAIN.replace("model.py", "adapted.py") + f"adapters: {{french: ./french, danish: ./danish}}\n{SHARED}"
+)
+REGISTERS = "\n\ndef register_adapter(inputs):\n    return None\n\n\ndef unregister_adapter(inputs):\n    return None\n"
+CANDIDATE = "endpoint: {role: serving, candidate: {set: {container.environment.SECOND: 'yes'}, traffic_percent: 10}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
 IN_PLACE = (
     PLAIN.replace("./model", "s3://a-bucket-of-ours/models/echo")
@@ -120,6 +130,23 @@ LIFECYCLES = {
         ("UseComponent", "LookAtComponents", "ListComponents"),
         logs="InferenceComponents",
     ),
+    "asleep": Lifecycle(
+        PLAIN + ASLEEP,
+        (UP, ("scale", "echo", "0", "--yes"), ("scale", "echo", "1", "--yes"), DOWN),
+        ("UseComponent", "SetScaling"),
+        logs="InferenceComponents",
+    ),
+    "adapted": Lifecycle(
+        ADAPTED,
+        (UP, ("up", "less.yaml", "--yes"), DOWN),
+        ("UseComponent",),
+        logs="InferenceComponents",
+    ),
+    "candidate": Lifecycle(
+        PLAIN + CANDIDATE,
+        (PLAN, UP, (*UP, "--set", "endpoint.candidate.traffic_percent=30"), DOWN),
+        ("UseEndpoint",),
+    ),
     "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
     "in-place": Lifecycle(IN_PLACE, (UP, ("status", "echo"), DOWN), ("ListSource", "ReadSource")),
 }
@@ -169,6 +196,10 @@ def begin(
         run = LIFECYCLES[name]
         Path("r.yaml").write_text(run.recipe)
         Path("unscaled.yaml").write_text(PLAIN + "endpoint: {role: serving}\nttl: 1h\n")
+        Path("adapted.py").write_text(Path("model.py").read_text() + REGISTERS)
+        write_adapter(Path("french"))
+        write_adapter(Path("danish"), rank=8)
+        Path("less.yaml").write_text(run.recipe.replace(", danish: ./danish", ""))
         _create_foreign_resources(enforcing, run)
         principal = Principal(enforcing, capsys, monkeypatch)
         policies_of(principal, "r.yaml")
@@ -201,6 +232,9 @@ def _create_foreign_resources(aws: Emulated, run: Lifecycle) -> None:
         "alarmed",
         "stepped",
         "shared",
+        "asleep",
+        "adapted",
+        "candidate",
         "packed",
         "in-place",
     ],
