@@ -53,7 +53,7 @@ adapters: {french: org/french, english: org/english}
 endpoint: {share: team}
 """
 OTHER_ADAPTERS = WITH_ADAPTERS.replace(
-    "french: org/french, english: org/english", "french: org/english, danish: org/french"
+    "french: org/french, english: org/english", "french: org/english, danish: org/danish"
 )
 SHARED_CHANGED = SHARED + "options: {dtype: fp32}\n"
 TRIED = RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.xlarge") + (
@@ -97,6 +97,7 @@ class CrashApp(CloudApp):
             "org/draft": model_files(**SHAPE),
             "org/french": adapter_files(),
             "org/english": adapter_files(rank=8),
+            "org/danish": adapter_files(rank=16),
         }
 
     def write_image(self, text: str = "") -> None:
