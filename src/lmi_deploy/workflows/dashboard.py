@@ -61,7 +61,7 @@ def dashboard(ref: DeploymentRef, deps: Dependencies) -> Dashboard:
 
 
 def write_dashboard(ref: DeploymentRef, made: Dashboard, deps: Dependencies) -> str:
-    """Its address in the console. The tag of the endpoint or component comes first: by it, `lmi down` knows of the dashboard."""
+    """Its address in the console. The tag of the endpoint or component comes first: by it, `lmi down` finds this."""
     cloud = deps.cloud(ref.region)
     with locked(ref, deps):
         served = cloud.components.component if made.component else cloud.hosting.endpoint
