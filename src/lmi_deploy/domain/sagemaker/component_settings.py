@@ -11,10 +11,10 @@ from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Obse
 from lmi_deploy.domain.settings_digest import ADDED, digest_tag
 
 _SERVE: Final = frozenset({"InService", "Updating"})
+UNREPAIRABLE: Final = frozenset({"Failed", "Deleting"})
+"""States of a component that no update can repair."""
 COMPONENT_HEADER: Final = "X-Amzn-SageMaker-Inference-Component"
 """Names the model in a request to a shared endpoint: InferenceComponentName of InvokeEndpoint in botocore's model."""
-
-
 NO_COPIES: Final = "has no capacity to process this request"
 """Of an inference component without a copy, in a ValidationError (400): "Inference Component has no capacity to process
 this request. ApplicationAutoScaling may be in-progress (if configured) or try to increase the capacity by invoking

@@ -71,7 +71,7 @@ ResourceKind = Literal[
 ]
 """SageMaker's, and CloudWatch's alarms. To AWS an adapter is an inference component: its tag distinguishes it."""
 SERVING_KINDS: Final[frozenset[ResourceKind]] = frozenset({"endpoint", "inference-component"})
-"""What serves a deployment, and has its name: an endpoint, or an inference component of a shared one."""
+"""The resources that serve a deployment and have its name: an endpoint, or an inference component of a shared one."""
 
 
 @digest_tag("Mount")

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy import __version__
-from lmi_deploy.domain.events import Event, Progress
+from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.sagemaker.adapter_actions import (
     CreateAdapterComponent,
     DeleteAdapterComponent,
     UpdateAdapterComponent,
 )
 from lmi_deploy.domain.sagemaker.component_settings import AdapterSettings, ObservedComponent
-from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG, TAG_VERSION
-from lmi_deploy.errors import Conflict, DeployFailed, Overdue, Refused
+from lmi_deploy.domain.sagemaker.resource_settings import TAG, TAG_VERSION
+from lmi_deploy.errors import Conflict, DeployFailed, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.targets.sagemaker.endpoint_waiter import poll_intervals
-from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers
+from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers, settled
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ADOPTED, CREATED
 from lmi_deploy.targets.target import Outcome, Perform
 
@@ -87,25 +86,11 @@ class AdapterPerformers:
             raise _failed(observed)
 
     def _settled(self, action: Change) -> Generator[Event, None, ObservedComponent]:
-        started, interval = self.clock.monotonic(), poll_intervals()
-        while (observed := self._require(action.component)).status in SETTLING:
-            waited = self.clock.monotonic() - started
-            if waited > _LIMIT:
-                raise Overdue(
-                    f"{observed.name} is still {observed.status} after {waited / 60:.0f} min",
-                    hint="run the same command again; if it stays in this state, contact AWS support",
-                )
-            yield Progress(
-                key=action.key, done=round(waited, 1), total=None, unit="seconds", note=observed.status
-            )
-            self.clock.sleep(next(interval))
-        return observed
-
-    def _require(self, name: str) -> ObservedComponent:
-        observed = self.cloud.components.component(name)
+        observed = yield from settled(action, cloud=self.cloud, clock=self.clock, limit=_LIMIT)
         if observed is None:
             raise DeployFailed(
-                f"{name}: another process deleted the adapter", hint="run `lmi up` to create it again"
+                f"{action.component}: another process deleted the adapter",
+                hint="run `lmi up` to create it again",
             )
         return observed
 

@@ -8,9 +8,12 @@ from typing import Final
 
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.number_text import counted
-from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
-from lmi_deploy.domain.sagemaker.adapter_actions import DeleteAdapterComponent
+from lmi_deploy.domain.sagemaker.adapter_actions import (
+    CreateAdapterComponent,
+    DeleteAdapterComponent,
+    UpdateAdapterComponent,
+)
 from lmi_deploy.domain.sagemaker.component_actions import (
     AwaitInferenceComponent,
     DeleteInferenceComponent,
@@ -29,6 +32,7 @@ from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
 from lmi_deploy.targets.target import Outcome, Perform
 
 Steps = Generator[Event, None, Outcome]
+ComponentChange = UpdateInferenceComponent | SetCopyCount | CreateAdapterComponent | UpdateAdapterComponent
 _LOST_AFTER: Final = 5400.0
 """Seconds for a component to settle, and then to go."""
 _NO_ROOM: Final = "not enough hardware resources"
@@ -53,7 +57,7 @@ class ComponentPerformers:
 
     def update(self, action: UpdateInferenceComponent) -> Steps:
         """One UpdateInferenceComponent, once no other change is in progress."""
-        observed = yield from self._settled(action.component, action)
+        observed = yield from settled(action, cloud=self.cloud, clock=self.clock)
         if observed is None or observed.status != "InService":
             raise DeployFailed(
                 f"{action.component}: the inference component is {observed.status if observed else 'deleted'} and "
@@ -97,7 +101,7 @@ class ComponentPerformers:
 
     def set_copies(self, action: SetCopyCount) -> Steps:
         """Once no other change is in progress. Requests nothing if the number was requested before."""
-        found = yield from self._settled(action.component, action)
+        found = yield from settled(action, cloud=self.cloud, clock=self.clock)
         if found and found.status == "InService" and found.settings.place.copies != action.copies:
             self.cloud.components.set_copies(action.component, action.copies)
         started, interval = self.clock.monotonic(), poll_intervals()
@@ -168,17 +172,6 @@ class ComponentPerformers:
         self.cloud.components.delete_component(observed.name)
         return True
 
-    def _settled(self, name: str, action: Action) -> Generator[Event, None, ObservedComponent | None]:
-        started, interval = self.clock.monotonic(), poll_intervals()
-        while (observed := self.cloud.components.component(name)) is not None and observed.status in SETTLING:
-            waited = self.clock.monotonic() - started
-            _require_time(observed, waited)
-            yield Progress(
-                key=action.key, done=round(waited, 1), total=None, unit="seconds", note=observed.status
-            )
-            self.clock.sleep(next(interval))
-        return observed
-
     def _require(self, name: str) -> ObservedComponent:
         observed = self.cloud.components.component(name)
         if observed is None:
@@ -187,6 +180,21 @@ class ComponentPerformers:
                 hint="run `lmi up` to create it again",
             )
         return observed
+
+
+def settled(
+    action: ComponentChange, *, cloud: Cloud, clock: Clock, limit: float = _LOST_AFTER
+) -> Generator[Event, None, ObservedComponent | None]:
+    """The component once no change of it is in progress; None if it does not exist. Overdue after `limit` seconds."""
+    started, interval = clock.monotonic(), poll_intervals()
+    while (observed := cloud.components.component(action.component)) and observed.status in SETTLING:
+        waited = clock.monotonic() - started
+        _require_time(observed, waited, limit)
+        yield Progress(
+            key=action.key, done=round(waited, 1), total=None, unit="seconds", note=observed.status
+        )
+        clock.sleep(next(interval))
+    return observed
 
 
 def has_scaled_to_zero(cloud: Cloud, component: str) -> bool:
@@ -232,8 +240,8 @@ def _hint(observed: ObservedComponent) -> str:
     )
 
 
-def _require_time(observed: ObservedComponent, waited: float) -> None:
-    if waited > _LOST_AFTER:
+def _require_time(observed: ObservedComponent, waited: float, limit: float = _LOST_AFTER) -> None:
+    if waited > limit:
         raise Overdue(
             f"{observed.name} is still {observed.status} after {waited / 60:.0f} min",
             hint="run the same command again; if it stays in this state, contact AWS support",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudObserved
@@ -16,13 +15,10 @@ from lmi_deploy.domain.sagemaker.adapter_actions import (
     PackAdapter,
     UpdateAdapterComponent,
 )
-from lmi_deploy.domain.sagemaker.component_settings import ComponentSettings
+from lmi_deploy.domain.sagemaker.component_settings import UNREPAIRABLE, ComponentSettings
 from lmi_deploy.domain.sagemaker.resource_names import adapter_component_name
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, TAG, TAG_ADAPTER, TAG_BUCKET
 from lmi_deploy.domain.sagemaker.s3_layout import adapter_artifact_id, adapter_artifact_of
-
-_FOR_GOOD: Final = frozenset({"Failed", "Deleting"})
-"""States of a component that no update can repair."""
 
 
 def pack_adapters(spec: Spec, observed: CloudObserved) -> Iterator[PackAdapter]:
@@ -41,22 +37,22 @@ def remove_adapters(desired: ComponentSettings | None, observed: CloudObserved) 
     """Those that the model no longer has, and those that are created again; all of them without `desired`."""
     wanted = {each.component for each in desired.adapters} if desired else set()
     for adapter in observed.adapters:
-        if adapter.name not in wanted or adapter.status in _FOR_GOOD:
+        if adapter.name not in wanted or adapter.status in UNREPAIRABLE:
             yield DeleteAdapterComponent(component=adapter.name)
 
 
 def serve_adapters(
-    desired: ComponentSettings, tags: dict[str, Pairs], observed: CloudObserved, *, anew: bool = False
+    desired: ComponentSettings, tags: dict[str, Pairs], observed: CloudObserved, *, recreated: bool = False
 ) -> Iterator[Action]:
-    """Those that do not serve as desired; with `anew` all of them, because their model is created again.
+    """Those that do not serve as desired; with `recreated` all of them, because their model is created again.
 
     `tags`: by component.
     """
     base = observed.ref.name
-    existing = {} if anew else {each.name: each for each in observed.adapters}
+    existing = {} if recreated else {each.name: each for each in observed.adapters}
     for wanted in desired.adapters:
         found = existing.get(wanted.component)
-        if found is None or found.status in _FOR_GOOD:
+        if found is None or found.status in UNREPAIRABLE:
             yield CreateAdapterComponent(
                 component=wanted.component,
                 base=base,

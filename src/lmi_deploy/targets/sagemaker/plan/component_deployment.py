@@ -21,6 +21,7 @@ from lmi_deploy.domain.sagemaker.component_actions import (
     UpdateInferenceComponent,
 )
 from lmi_deploy.domain.sagemaker.component_settings import (
+    UNREPAIRABLE,
     ComponentPlace,
     ComponentSettings,
     ObservedComponent,
@@ -49,8 +50,6 @@ from lmi_deploy.targets.sagemaker.plan.resource_actions import existing, restore
 from lmi_deploy.targets.sagemaker.plan.scaling_actions import restore_count, scaled, set_scaling
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
 
-_FOR_GOOD: Final = frozenset({"Failed", "Deleting"})
-"""States of a component that no update can repair."""
 _SERVING: Final = frozenset(
     {"InService", "Updating", "SystemUpdating", "RollingBack", "UpdateRollbackFailed"}
 )
@@ -64,7 +63,7 @@ def serve_component(
     assert shared is not None
     assert settings is not None
     require_same_endpoint(spec, desired, shared)
-    lost = current is not None and current.status in _FOR_GOOD
+    lost = current is not None and current.status in UNREPAIRABLE
     removed, adapters = _adapters(spec, settings, observed, lost=lost)
     if current is not None and not lost:
         yield from set_expiry(spec, observed)
@@ -107,7 +106,7 @@ def _keep(
     shared: SharedEndpoint,
     changed: tuple[tuple[Action, ...], tuple[Action, ...]],
 ) -> Iterator[Action]:
-    """The component has the recipe's settings. `changed`: what removes its adapters, and what serves them."""
+    """The component has the recipe's settings. `changed`: the actions that remove adapters, and that serve them."""
     current, pending = observed.component, observed.record and observed.record.coming
     removed, adapters = changed
     assert current is not None
@@ -130,10 +129,10 @@ def _keep(
 def _adapters(
     spec: Spec, settings: ComponentSettings, observed: CloudObserved, *, lost: bool
 ) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
-    """What removes adapters, and what serves them; of a model that is created again all of both."""
+    """The actions that remove adapters, and those that serve them: all of both if the model is created again."""
     return (
         tuple(remove_adapters(None if lost else settings, observed)),
-        tuple(serve_adapters(settings, adapter_tags(spec), observed, anew=lost)),
+        tuple(serve_adapters(settings, adapter_tags(spec), observed, recreated=lost)),
     )
 
 
@@ -246,7 +245,7 @@ def _require_room(spec: Spec, shared: SharedEndpoint) -> None:
     total = whole(machine) if machine else None
     if total is None:
         return
-    others = [each for each in shared.others(spec.name) if each.status not in _FOR_GOOD]
+    others = [each for each in shared.others(spec.name) if each.status not in UNREPAIRABLE]
     running = _instances(shared.endpoint) if shared.endpoint else 0
     copies = [share for each in others for share in _copies(each)]
     most = max(place.copies, spec.cloud.scaling.highest if spec.cloud.scaling else 0)
