@@ -35,6 +35,7 @@ STEPPED = RECIPE + (
     "endpoint: {autoscaling: {min: 1, max: 3, steps: {queue: {namespace: Chat, metric: Queue, threshold: 20, "
     "adjustments: {0: '+1'}}}, scheduled: {day: {schedule: cron(0 8 ? * * *), min: 2}}}}\n"
 )
+POOLED = SCALED.replace("endpoint: {", "endpoint: {instance_pools: {}, ")
 SCHEDULED = RECIPE + "ttl: 8h\nendpoint: {scheduler_role: lmi-scheduler}\n"
 TOPIC = "arn:aws:sns:us-east-1:123456789012:on-call"
 WATCHED = RECIPE + f"endpoint: {{alarms: {{topic: '{TOPIC}'}}}}\n"
@@ -419,6 +420,8 @@ SCENARIOS: dict[str, Scenario] = {
     "with a candidate": Scenario(TRIED, before=Ups((RECIPE,))),
     "scaling on": Scenario(SCALED, before=Ups((RECIPE,))),
     "scaling off": Scenario(RECIPE, before=Ups((SCALED,))),
+    "first up, instance pools": Scenario(POOLED),
+    "instance pools on, scaled": Scenario(POOLED, before=Ups((SCALED,))),
     "alarms on": Scenario(WATCHED, before=Ups((RECIPE,))),
     "alarms changed": Scenario(
         RECIPE + f"endpoint: {{alarms: {{topic: '{TOPIC}', latency: {{enabled: false}}}}}}\n",

@@ -211,8 +211,18 @@ class AccountState:
             raise RoleNotAssumable(f"{what}: SageMaker refused: Could not assume role", hint="look at it")
 
     def reason(self, config: str) -> str:
-        instance = self.configs[config].settings.instance
-        return self.failures.reasons.get(config) or self.failures.reasons.get(instance, "")
+        if found := self.failures.reasons.get(config):
+            return found
+        return next((why for _, why in self._attempts(config) if not why), self._attempts(config)[-1][1])
+
+    def placed(self, config: str) -> str:
+        """The instance type that it gets: with pools, the first with capacity."""
+        return next((kind for kind, why in self._attempts(config) if not why), "")
+
+    def _attempts(self, config: str) -> list[tuple[str, str]]:
+        """Each instance type of the config, and why it cannot be had."""
+        types = self.configs[config].settings.types
+        return [(kind, self.failures.reasons.get(kind, "")) for kind in types]
 
     def require_quota(self, config: str, count: int = 0) -> None:
         """For so many instances of a config in addition to what runs; 0: its own number."""
@@ -221,10 +231,11 @@ class AccountState:
         for endpoint in self.endpoints.values():
             observed = self.configs.get(endpoint.observed.config)
             if observed and endpoint.observed.status != "Failed":
-                existing[observed.settings.instance] += endpoint.observed.desired_count
+                running = endpoint.observed.running_types
+                existing.update(dict(running) or {observed.settings.instance: endpoint.observed.desired_count})
                 if candidate := observed.settings.candidate:
                     existing[candidate.instance] += candidate.count
-        more = Counter({desired.instance: count or desired.count})
+        more = Counter(dict.fromkeys(desired.types, count or desired.count))
         if desired.candidate and not count:
             more[desired.candidate.instance] += desired.candidate.count
         for instance, needed in more.items():
@@ -384,7 +395,7 @@ class FakeHosting:
         late = (now + timedelta(seconds=account.startup)).isoformat()
         ended = replace(before, reason=reason, modified=late)
         if not reason:
-            ended = replace(ended, count=count, desired_count=count)
+            ended = replace(ended, count=count, desired_count=count, pools=_resized(before.pools, count))
         account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
         account.failures.lose("set_instance_count")
 
@@ -524,7 +535,14 @@ def _serving(observed: ObservedEndpoint, config: str, account: AccountState) -> 
         count=count,
         desired_count=count,
         variant=account.foreign.get(config, (VARIANT,))[0],
+        pools=_pools(settings, account.placed(config)),
     )
+
+
+def _pools(settings: EndpointConfigSettings, placed: str) -> tuple[tuple[str, int], ...]:
+    if settings.instance_pools is None:
+        return ()
+    return tuple((kind, settings.count if kind == placed else 0) for kind in settings.types)
 
 
 def _candidate(settings: CandidateVariant | None) -> ObservedCandidate | None:
@@ -537,6 +555,16 @@ def _candidate(settings: CandidateVariant | None) -> ObservedCandidate | None:
         count=settings.count,
         desired_count=settings.count,
     )
+
+
+def _resized(pools: tuple[tuple[str, int], ...], count: int) -> tuple[tuple[str, int], ...]:
+    """More of the first type; fewer, of the last one first."""
+    left, found = count, list[tuple[str, int]]()
+    for kind, running in pools:
+        kept = min(running, left)
+        found.append((kind, kept))
+        left -= kept
+    return tuple((kind, running + (left if number == 0 else 0)) for number, (kind, running) in enumerate(found))
 
 
 def _new(name: str, existing: Container[str], what: str) -> None:

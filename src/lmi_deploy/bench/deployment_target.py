@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lmi_deploy.bench.cloudwatch_figures import Between
@@ -39,7 +39,9 @@ class DeployedTarget:
 
 
 def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
-    """NotFound if it does not answer yet, or does not exist. No request to AWS but those for its record."""
+    """NotFound if it does not answer yet, or does not exist. No request to AWS but those for its record, and with
+    instance pools for the types that it runs on.
+    """
     target, generation = deps.targets[ref.target], _generation(ref, deps)
     serving = generation.serving
     settings: dict[str, Factor] = {
@@ -52,15 +54,11 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         for name, value in serving.properties
         if name in ("option.dtype", "option.quantize", "option.max_rolling_batch_size", "batch_size")
     }
-    billed = BilledInstances()
-    if isinstance(serving.place, SageMakerServing) and serving.place.component is None:
-        price = price_table(deps).price(generation.instance, serving.place.region)
-        billed = BilledInstances(instance=generation.instance, count=serving.place.count, price=price)
     return DeployedTarget(
         target=DeploymentTarget(
             endpoint=target.inference_endpoint(served_ref(ref, serving)), codec=codec_of(serving, ref.name)
         ),
-        billed=billed,
+        billed=_billed(generation, ref, deps),
         settings=settings,
         details={
             **{"deployment": ref.name, "target": ref.target, "region": ref.region},
@@ -73,6 +71,23 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         serving=serving,
         measured=_measured(ref, serving.place, deps) if isinstance(serving.place, SageMakerServing) else None,
     )
+
+
+def _billed(generation: Generation, ref: DeploymentRef, deps: Dependencies) -> BilledInstances:
+    """With instance pools, at the average price of the instances that it has now."""
+    place = generation.serving.place
+    if not isinstance(place, SageMakerServing) or place.component is not None:
+        return BilledInstances()
+    running: tuple[tuple[str, int], ...] = ((generation.instance, place.count),)
+    if len(generation.types) > 1:
+        endpoint = deps.cloud(ref.region).hosting.endpoint(ref.name)
+        running = endpoint.running_types if endpoint and endpoint.running_types else running
+    table, count = price_table(deps), sum(number for _, number in running)
+    names, each = " and ".join(name for name, _ in running), [(table.price(name, place.region), number) for name, number in running]
+    hourly = [price.hourly * number for price, number in each if price]
+    first = each[0][0]
+    average = replace(first, hourly=sum(hourly) / count) if first and count and len(hourly) == len(each) else None
+    return BilledInstances(instance=names, count=count, price=average)
 
 
 def _server(ref: DeploymentRef, deps: Dependencies) -> str:

@@ -20,6 +20,7 @@ from lmi_deploy.bench.objectives import Objective, objectives_of
 from lmi_deploy.bench.prompt_files import BenchRequest
 from lmi_deploy.bench.request_target import DeploymentTarget, RequestForm
 from lmi_deploy.bench.run_limits import RunLimits
+from lmi_deploy.domain.dearest_type import dearest_type
 from lmi_deploy.domain.deployment_names import MAX_NAME
 from lmi_deploy.domain.inference_http import ImageFile
 from lmi_deploy.domain.observed_state import Price
@@ -243,10 +244,9 @@ def _dearest(deployment: DeploymentPlan, deps: Dependencies) -> tuple[Price | No
     if not isinstance(place, SageMakerPlace):
         return None, 0
     table = price_table(deps)
-    prices = [table.price(placement.instance, place.region) for placement in place.placements]
-    known = [price for price in prices if price]
-    dearest = max(known, key=lambda price: price.hourly) if len(known) == len(prices) else None
-    return dearest, place.instances[1]
+    types = [name for placement in place.placements for name in placement.types]
+    _, price = dearest_type(types, lambda name: table.price(name, place.region))
+    return price, place.instances[1]
 
 
 def _parameters(bench: Bench) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.recipe_alarm_keys import Alarms
 from lmi_deploy.domain.recipe_candidate_keys import Candidate
+from lmi_deploy.domain.recipe_instance_keys import Component, InstancePools
 from lmi_deploy.domain.recipe_key_types import (
     Doc,
     EnumOf,
@@ -142,34 +143,6 @@ class UpdatePolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Component:
-    copies: Annotated[
-        int | None,
-        Integer(1, 1_000),
-        Doc("Copies of the model, each with its own share; by default 1, or autoscaling's larger min.", "2"),
-    ] = None
-    accelerators: Annotated[
-        int | None,
-        Integer(1, 64),
-        Doc("Accelerators of each copy; by default those that `tensor_parallel_degree` needs.", "1"),
-    ] = None
-    memory_mb: Annotated[
-        int | None,
-        Integer(128, 30_000_000),
-        Doc(
-            "MiB of the instance's memory that each copy has to itself; by default the weights and 2048, at most its "
-            "accelerators' part of nine tenths of the memory.",
-            "24576",
-        ),
-    ] = None
-    cpus: Annotated[
-        int | None,
-        Integer(1, 1_000),
-        Doc("CPU cores that each copy has to itself; by default none are set aside.", "4"),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     target: Annotated[TargetName, Doc("The target: this machine or SageMaker.", "local")] = "sagemaker"
     runtime: Annotated[RuntimeName, Doc("Target local: the model server.", "embedded")] = "auto"
@@ -214,6 +187,13 @@ class Endpoint:
         int | None,
         Integer(1, 10_000),
         Doc("Number of instances; by default 1, or autoscaling's min if that is more.", "1"),
+    ] = None
+    instance_pools: Annotated[
+        InstancePools | None,
+        Doc(
+            "The types of `instance_type` become instance pools of one endpoint: SageMaker itself takes the first type "
+            "that has capacity, also for each instance that it adds later."
+        ),
     ] = None
     volume_gb: Annotated[
         int | None,

@@ -77,6 +77,12 @@ class Generation:
     """SageMaker: the type that it runs on, of those that the recipe allows."""
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """SageMaker: `instance`, and those of its other instance pools. Empty if it is unknown."""
+        places = self.serving.cloud.placements if self.instance else ()
+        return next((one.types for one in places if one.instance == self.instance), (self.instance,) * bool(self.instance))
+
+    @property
     def artifacts(self) -> tuple[str, ...]:
         """The stored artifacts of all its variants."""
         candidate = self.serving.candidate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,7 +58,7 @@ def import_recipe(
     *,
     model_id: str = "",
     version: str,
-    instance: str = "",
+    instances: Sequence[str] = (),
     local: bool = False,
     purpose: Purpose,
 ) -> ImportedRecipe:
@@ -75,8 +75,8 @@ def import_recipe(
     del settings["option.model_id"]
     draft = _draft(source, choice, settings, variables, version)
     name = name_for(source.name or model)
-    draft.head = [("name", name), ("model_id", _scalar(model)), *draft.head, *_place(instance, local=local)]
-    if not instance and not local:
+    draft.head = [("name", name), ("model_id", _scalar(model)), *draft.head, *_place(instances, local=local)]
+    if not instances and not local:
         draft.notes.append(
             "choose an instance_type: `lmi instances --fits RECIPE` lists the types that hold the model"
         )
@@ -200,10 +200,12 @@ def _environment(variables: Mapping[str, str], notes: list[str]) -> dict[str, st
     return kept
 
 
-def _place(instance: str, *, local: bool) -> list[tuple[str, str]]:
+def _place(instances: Sequence[str], *, local: bool) -> list[tuple[str, str]]:
     if local:
         return [("endpoint", "{target: local}")]
-    return [("instance_type", _scalar(instance))] if instance else []
+    if len(instances) > 1:
+        return [("instance_type", json.dumps(list(instances)))]
+    return [("instance_type", _scalar(name)) for name in instances]
 
 
 def _accepted(draft: _Draft, origin: str, purpose: Purpose) -> str:

@@ -60,7 +60,7 @@ def read_recipe_of(
         source,
         model_id=model,
         version=version or newest_version(),
-        instance=foreign.config.settings.instance,
+        instances=tuple(filter(None, foreign.config.settings.types)),
         purpose=purpose,
     )
     return AdoptedRecipe(recipe=recipe, files=files)

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
+from lmi_deploy.domain.dearest_type import dearest_type
 from lmi_deploy.domain.deployment_list import ListedDeployment
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
@@ -23,6 +24,7 @@ NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
     "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",
     "changes of a price: every hour has the price of now",
+    "the types that instance pools took: every hour has the price of the type that costs most",
     "other numbers of instances that a shared endpoint (`endpoint.share`) had: every hour has the number of now",
     "transfer and compile jobs, storage and data transfer",
 )
@@ -105,15 +107,16 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                 place = generation.serving.cloud
                 if place.component is not None:
                     continue  # the instances are the shared endpoint's
+                instance, of_type = dearest_type(generation.types, partial(price, one.ref.region))
                 usage = Usage(
                     ref=one.ref,
-                    instance=generation.instance,
+                    instance=instance,
                     count=place.scaling.lowest if place.scaling else place.count,
                     autoscaled=place.scaling is not None,
                     start=start,
                     end=end,
                     running=end == now,
-                    price=price(one.ref.region, generation.instance) if generation.instance else None,
+                    price=of_type,
                 )
                 yield usage
                 if candidate := generation.serving.candidate:

@@ -113,10 +113,11 @@ def _with_next(
 
 def _priced(region: str, plan: DeploymentPlan, deps: Dependencies) -> str:
     place = plan.spec.cloud
-    instance = place.placements[0].instance
+    instance, *others = place.placements[0].types
     try:
         price = deps.cloud(region).prices.hourly(instance)
     except LmiError:
         price = None
     cost = f"{format_price(place.count * price.hourly, price.currency)} an hour" if price else "price unknown"
-    return f"{region} ({place.count} x {instance}: {cost})"
+    pools = f", or {' or '.join(others)}" if others else ""
+    return f"{region} ({place.count} x {instance}: {cost}{pools})"

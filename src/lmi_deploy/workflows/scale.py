@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.dearest_type import dearest_type
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.plan import Estimate, Plan
@@ -29,7 +30,9 @@ class PreparedScaling:
     plan: Plan
     change: CountChange
     price: Price | None
-    """Of an hour of one instance; None if no source has it, and of copies, which cost nothing by themselves."""
+    """Of an hour of one instance, with instance pools of the type that costs most; None if no source has it, and of
+    copies, which cost nothing by themselves.
+    """
 
     @property
     def estimate(self) -> Estimate:
@@ -47,7 +50,7 @@ class PreparedScaling:
         return round(count * self.price.hourly, 4) if self.price else None
 
     def _cost(self, count: int) -> str:
-        what = f"{count} x {self.change.instance or 'an unknown instance type'}"
+        what = f"{count} x {' or '.join(self.change.types) or 'an unknown instance type'}"
         if self.price is None:
             return f"unknown: no source has the price ({what})"
         total = format_price(count * self.price.hourly, self.price.currency)
@@ -78,8 +81,8 @@ def prepare_scaling(
     target = deps.targets[ref.target]
     observed = target.observe_scaling(ref)
     plan, change = target.plan_count(observed, count)
-    priced = bool(change.instance) and not change.shared
-    price = deps.cloud(observed.ref.region).prices.hourly(change.instance) if priced else None
+    types = () if change.shared else change.types
+    _, price = dearest_type(types, lambda name: deps.cloud(observed.ref.region).prices.hourly(name))
     prepared = PreparedScaling(ref=observed.ref, plan=plan, change=change, price=price)
     cost = 0.0 if change.shared else prepared.hourly(count)
     if max_hourly is not None and not plan.empty and (cost is None or cost > max_hourly):

@@ -9,7 +9,12 @@ import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, UpdatePolicy, Vpc
-from lmi_deploy.domain.sagemaker.resource_settings import CandidateVariant, Mount, ObservedCandidate
+from lmi_deploy.domain.sagemaker.resource_settings import (
+    CandidateVariant,
+    Mount,
+    ObservedCandidate,
+    PoolSettings,
+)
 from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.hosting import Hosting
@@ -188,6 +193,27 @@ def test_candidate_is_read_back_and_gets_its_share(aws: Emulated, cloud: Cloud) 
     observed = hosting.endpoint(name)
     assert observed is not None
     assert observed.candidate == ObservedCandidate(shadow=True, percent=35, count=2, desired_count=2)
+
+
+def test_instance_pools_are_read_back_with_the_type_that_runs(aws: Emulated, cloud: Cloud) -> None:
+    hosting, name = cloud.hosting, "pooled"
+    hosting.create_model(name, model_settings(aws), TAGS)
+    pools = PoolSettings(others=("ml.g6.xlarge", "ml.g4dn.xlarge"), provision_timeout=900)
+    config = config_settings(name, count=2, instance_pools=pools)
+    hosting.create_endpoint_config(name, config, TAGS)
+    found = hosting.endpoint_config(name)
+    assert found is not None
+    assert found.settings == config
+    assert found.settings.types == ("ml.g5.xlarge", *pools.others)
+    capacity = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
+    rule = {"method": "HOSTING", "path": f"^/provision/{name}/main/ml.g5"}
+    aws.fault({**rule, "do": {"answer": {"status": 400, "body": capacity}}})
+    hosting.create_endpoint(name, name, TAGS)
+    aws.settled(name)
+    observed = hosting.endpoint(name)
+    assert observed is not None
+    assert observed.pools == (("ml.g5.xlarge", 0), ("ml.g6.xlarge", 2), ("ml.g4dn.xlarge", 0))
+    assert observed.running_types == (("ml.g6.xlarge", 2),)
 
 
 def test_endpoint_is_created_and_updated(aws: Emulated, cloud: Cloud, serving: str) -> None:

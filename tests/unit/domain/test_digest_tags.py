@@ -31,6 +31,7 @@ FIELDS = {
     "SageMakerPlace": "account partition region bucket role image placements count environment delivery "
     "model_download startup_timeout network_isolation vpc kms_key scaling tags ttl travel token_secret job",
     "Placement": "instance volume_gb host_ami",
+    "PoolSettings": "others provision_timeout",
     "Vpc": "subnets security_groups",
     "DataCapture": "output percentage content kms_key",
     "Asynchronous": "output max_concurrent_per_instance success_topic error_topic kms_key",

@@ -20,7 +20,7 @@ MODEL = {"option.model_id": "org/some-model"}
 
 def imported(properties: dict[str, str], **more: Any) -> ImportedRecipe:
     source = ImportSource(origin="x", properties=properties, **more)
-    return import_recipe(source, version=newest_version(), instance="ml.g5.12xlarge", purpose=CHECKED)
+    return import_recipe(source, version=newest_version(), instances=("ml.g5.12xlarge",), purpose=CHECKED)
 
 
 def recipe_of(properties: dict[str, str], **more: Any) -> Recipe:
@@ -111,7 +111,7 @@ def test_version_that_contains_the_old_engine_keeps_it(
 ) -> None:
     source = ImportSource(origin="x", properties={**properties, "option.dtype": "fp16"})
     instance = "ml.inf2.xlarge" if engine == "neuronx" else "ml.g5.12xlarge"
-    found = import_recipe(source, version=version, instance=instance, purpose=CHECKED)
+    found = import_recipe(source, version=version, instances=(instance,) if instance else (), purpose=CHECKED)
     recipe = parse(found.text, "r.yaml")
     assert (recipe.engine, recipe.container.version) == (engine, version)
     assert ("dtype", "fp16") in recipe.options
@@ -120,7 +120,7 @@ def test_version_that_contains_the_old_engine_keeps_it(
 
 def test_own_code_keeps_the_old_engine_too() -> None:
     source = ImportSource(origin="x", properties={"engine": "DeepSpeed", **MODEL}, model_py="model.py")
-    found = import_recipe(source, version="0.27.0", instance="ml.g5.12xlarge", purpose=CHECKED)
+    found = import_recipe(source, version="0.27.0", instances=("ml.g5.12xlarge",), purpose=CHECKED)
     recipe = parse(found.text, "r.yaml")
     assert (recipe.engine, recipe.handler.file) == ("deepspeed", "model.py")
 

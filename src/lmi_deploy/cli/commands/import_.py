@@ -59,7 +59,7 @@ def command(
         found.source,
         model_id=model,
         version=server or newest_version(),
-        instance=instance,
+        instances=(instance,) if instance else (),
         local=local,
         purpose=Purpose(target_issues=recipe_issues),
     )

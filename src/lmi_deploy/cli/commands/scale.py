@@ -51,7 +51,7 @@ def command(
 def _figures(prepared: PreparedScaling) -> dict[str, object]:
     change, price = prepared.change, prepared.price
     return {
-        "instance": change.instance,
+        "instance": " or ".join(change.types),
         "count_before": change.before,
         "count": change.after,
         "hourly_before": prepared.hourly(change.before),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpointConfig, ForeignModel
 from lmi_deploy.domain.sagemaker.resource_fields import endpoint_config_settings, model_settings
+from lmi_deploy.domain.sagemaker.variant_fields import LEAST_OUTSTANDING
 
 _CONFIG_READ: Final = frozenset(
     {
@@ -18,7 +19,7 @@ _VARIANT_READ: Final = frozenset(
     {
         *("VariantName", "ModelName", "InstanceType", "InitialInstanceCount", "InitialVariantWeight"),
         *("ModelDataDownloadTimeoutInSeconds", "ContainerStartupHealthCheckTimeoutInSeconds"),
-        *("VolumeSizeInGB", "InferenceAmiVersion"),
+        *("VolumeSizeInGB", "InferenceAmiVersion", "InstancePools", "VariantInstanceProvisionTimeoutInSeconds"),
     }
 )
 _MODEL_READ: Final = frozenset(
@@ -44,8 +45,15 @@ def foreign_endpoint_config(response: Mapping[str, Any]) -> ForeignEndpointConfi
         shadows=tuple(
             str(variant["VariantName"]) for variant in response.get("ShadowProductionVariants") or ()
         ),
-        not_read=(*_others(response, _CONFIG_READ), *_others(first, _VARIANT_READ)),
+        not_read=(*_others(response, _CONFIG_READ), *_others(first, _VARIANT_READ | _routing_read(first))),
     )
+
+
+def _routing_read(variant: Mapping[str, Any]) -> frozenset[str]:
+    """With instance pools, lmi sends this routing itself."""
+    routing = (variant.get("RoutingConfig") or {}).get("RoutingStrategy")
+    sent = bool(variant.get("InstancePools")) and routing == LEAST_OUTSTANDING
+    return frozenset({"RoutingConfig"} if sent else ())
 
 
 def foreign_model(response: Mapping[str, Any]) -> ForeignModel:

@@ -25,10 +25,14 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
 )
 from lmi_deploy.domain.sagemaker.variant_fields import (
+    LEAST_OUTSTANDING,
     candidate_settings,
     has_own_variants,
     main_variant,
     observed_candidate,
+    observed_pools,
+    pool_settings,
+    variant_types,
     variants_request,
 )
 
@@ -101,7 +105,7 @@ def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> 
     own = has_own_variants(response, variant or VARIANT)
     return EndpointConfigSettings(
         model=str(first.get("ModelName", "")) if own else "",
-        instance=str(first.get("InstanceType", "")),
+        instance=variant_types(first)[0],
         count=int(first.get("InitialInstanceCount", 0)),
         model_download=int(first.get("ModelDataDownloadTimeoutInSeconds", 0)),
         startup=int(first.get("ContainerStartupHealthCheckTimeoutInSeconds", 0)),
@@ -115,6 +119,7 @@ def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> 
         vpc=_vpc(response.get("VpcConfig")),
         candidate=candidate_settings(response) if own else None,
         instance_scaling=_instance_scaling(first.get("ManagedInstanceScaling")) if own else None,
+        instance_pools=pool_settings(first) if own else None,
     )
 
 
@@ -128,7 +133,7 @@ def _instance_scaling_request(scaling: InstanceScaling) -> dict[str, Any]:
             "MinInstanceCount": scaling.min,
             "MaxInstanceCount": scaling.max,
         },
-        "RoutingConfig": {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"},
+        "RoutingConfig": {"RoutingStrategy": LEAST_OUTSTANDING},
     }
 
 
@@ -189,6 +194,7 @@ def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
         modified=moment(response.get("LastModifiedTime")),
         variant=str(variant.get("VariantName") or VARIANT),
         candidate=observed_candidate(described),
+        pools=observed_pools(variant),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, Vpc
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.recipe_scaling_keys import InstanceScaling
@@ -98,6 +99,21 @@ class ModelSettings:
     vpc: Vpc | None = None
 
 
+@digest_tag("PoolSettings")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """The instance pools of a variant beside its own instance type, which has the highest priority."""
+
+    others: tuple[str, ...]
+    """Instance types, the preferred one first."""
+    provision_timeout: int
+    """Seconds that SageMaker looks for capacity, in all pools together."""
+
+    @property
+    def words(self) -> str:
+        return f"SageMaker takes the first type with capacity, within {seconds_text(self.provision_timeout)}"
+
+
 @digest_tag("CandidateVariant")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateVariant:
@@ -141,12 +157,18 @@ class EndpointConfigSettings:
     candidate: CandidateVariant | None = field(default=None, metadata=ADDED)
     instance_scaling: InstanceScaling | None = field(default=None, metadata=ADDED)
     """Managed instance scaling, of an endpoint for inference components."""
+    instance_pools: PoolSettings | None = field(default=None, metadata=ADDED)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The instance types of the variant that serves, by priority."""
+        return (self.instance, *(self.instance_pools.others if self.instance_pools else ()))
 
     @property
     def instances(self) -> str:
         """In words."""
-        variants = (self, *((self.candidate,) if self.candidate else ()))
-        return " and ".join(f"{variant.count} x {variant.instance}" for variant in variants)
+        main = f"{self.count} x {' or '.join(self.types)}"
+        return f"{main} and {self.candidate.count} x {self.candidate.instance}" if self.candidate else main
 
 
 @digest_tag("Placement")
@@ -159,6 +181,13 @@ class Placement:
     """0: the instance has a local disk, or SageMaker's default volume is large enough."""
     host_ami: str
     """Empty: SageMaker's default."""
+    instance_pools: PoolSettings | None = field(default=None, metadata=ADDED)
+    """SageMaker itself tries these, too, when it creates the endpoint and when it adds instances."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """By priority."""
+        return (self.instance, *(self.instance_pools.others if self.instance_pools else ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +242,13 @@ class ObservedEndpoint:
     """The endpoint of which this is an inference component: then `config` names its settings, and `count` its copies.
     """
     candidate: ObservedCandidate | None = field(default=None, metadata=ADDED)
+    pools: tuple[tuple[str, int], ...] = field(default=(), metadata=ADDED)
+    """With instance pools: each instance type, and how many of it there are now."""
+
+    @property
+    def running_types(self) -> tuple[tuple[str, int], ...]:
+        """Those of `pools` with an instance, the most frequent first."""
+        return tuple(sorted((pool for pool in self.pools if pool[1]), key=lambda pool: -pool[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

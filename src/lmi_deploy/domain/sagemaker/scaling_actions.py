@@ -16,8 +16,8 @@ from lmi_deploy.domain.settings_digest import ADDED
 class CountChange:
     """What `lmi scale` changes: the number of instances of this type, or of copies on them."""
 
-    instance: str
-    """Empty if it is unknown."""
+    types: tuple[str, ...]
+    """The instance type, or those of its pools by priority; empty if it is unknown."""
     before: int
     after: int
     recorded: int

@@ -11,10 +11,13 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     CandidateVariant,
     EndpointConfigSettings,
     ObservedCandidate,
+    PoolSettings,
 )
 
 Variant = Mapping[str, Any]
 _WEIGHT: Final = "InitialVariantWeight"
+LEAST_OUTSTANDING: Final = "LEAST_OUTSTANDING_REQUESTS"
+"""The routing strategy that sends a request to the instance or copy with the fewest in progress."""
 
 
 def variants_request(settings: EndpointConfigSettings) -> dict[str, Any]:
@@ -53,7 +56,51 @@ def _variant_request(
         "InferenceAmiVersion": settings.host_ami,
     }
     # A weight of 0 is sent: without one it would be 1.
-    return {key: value for key, value in given.items() if value or (key == _WEIGHT and value is not None)}
+    sent = {key: value for key, value in given.items() if value or (key == _WEIGHT and value is not None)}
+    if isinstance(settings, EndpointConfigSettings) and settings.instance_pools is not None:
+        del sent["InstanceType"]
+        sent |= _pools_request(settings.types, settings.instance_pools.provision_timeout)
+    return sent
+
+
+def _pools_request(types: Sequence[str], provision_timeout: int) -> dict[str, Any]:
+    """Instead of InstanceType. The routing is the one that AWS's notebooks call required with pools: a larger type gets
+    more requests, as it has fewer in progress (developer guide, "Deploy to multiple instance types with instance
+    pools", and amazon-sagemaker-examples, capacity aware instance pools; both read in November 2026).
+    """
+    return {
+        "InstancePools": [
+            {"InstanceType": name, "Priority": number} for number, name in enumerate(types, start=1)
+        ],
+        "VariantInstanceProvisionTimeoutInSeconds": provision_timeout,
+        "RoutingConfig": {"RoutingStrategy": LEAST_OUTSTANDING},
+    }
+
+
+def variant_types(variant: Variant) -> tuple[str, ...]:
+    """Its instance types by priority: one, or those of its instance pools. A pool with a model of its own, which lmi
+    never sends, makes them empty.
+    """
+    pools = variant.get("InstancePools") or ()
+    if not pools:
+        return (str(variant.get("InstanceType", "")),)
+    if any(pool.get("ModelNameOverride") for pool in pools):
+        return ("",)
+    return tuple(str(pool["InstanceType"]) for pool in sorted(pools, key=lambda pool: int(pool["Priority"])))
+
+
+def pool_settings(variant: Variant) -> PoolSettings | None:
+    """From DescribeEndpointConfig's response."""
+    if not variant.get("InstancePools"):
+        return None
+    seconds = int(variant.get("VariantInstanceProvisionTimeoutInSeconds") or 0)
+    return PoolSettings(others=variant_types(variant)[1:], provision_timeout=seconds)
+
+
+def observed_pools(variant: Variant) -> tuple[tuple[str, int], ...]:
+    """From DescribeEndpoint's response."""
+    pools = variant.get("InstancePools") or ()
+    return tuple((str(pool["InstanceType"]), int(pool["CurrentInstanceCount"])) for pool in pools)
 
 
 def candidate_settings(response: Mapping[str, Any]) -> CandidateVariant | None:

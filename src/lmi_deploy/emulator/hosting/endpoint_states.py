@@ -7,6 +7,13 @@ from typing import Final
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
+from lmi_deploy.emulator.hosting.instance_pools import (
+    remove_surplus,
+    running_count,
+    running_type,
+    take_capacity,
+    types_of,
+)
 from lmi_deploy.emulator.hosting.instances import InstanceLocation
 from lmi_deploy.emulator.hosting.resource_tasks import Key, ResourceTasks
 from lmi_deploy.emulator.hosting.traffic_shifting import (
@@ -153,19 +160,22 @@ class EndpointController(ResourceTasks):
             row = self._row(key)
             for variant in row["serving"]["variants"]:
                 variant["desired_weight"], variant["desired_count"] = variant["weight"], variant["count"]
+                remove_surplus(variant)
             self._change(key, status="RollingBack", failure=exc.reason, serving=row["serving"])
         await self._context.clock.sleep(SCALING)
         row = self._row(key)
         if row["serving"] is not None:
             for variant in row["serving"]["variants"]:
                 variant["weight"], variant["count"] = variant["desired_weight"], variant["desired_count"]
+                remove_surplus(variant)
         self._change(key, status="InService", serving=row["serving"])
 
     async def _provision_more(self, key: Key) -> None:
         """HostingFailed if a rule says that there is no capacity for the additional instances."""
         for variant in (self._row(key)["serving"] or {"variants": ()})["variants"]:
-            if variant["desired_count"] > variant["count"]:
-                await self._fleets.instances.apply_faults("provision", _place(key, variant))
+            more = variant["desired_count"] - running_count(variant)
+            if more > 0:
+                await take_capacity(variant, more, self._fleets.instances.provisioning(key, variant))
 
     async def _delete(self, key: Key) -> None:
         over = self._row(key)["modified"] + DELETION
@@ -185,7 +195,7 @@ class EndpointController(ResourceTasks):
 
 
 def _place(key: Key, variant: Row) -> InstanceLocation:
-    return InstanceLocation(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
+    return InstanceLocation(*key, variant["name"], running_type(variant) or types_of(variant["params"])[0])
 
 
 def _started_instances(deployment: Row, context: EmulatorContext) -> Row:

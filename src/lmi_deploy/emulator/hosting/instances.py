@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, require_container
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
+from lmi_deploy.emulator.hosting.resource_tasks import Key
 from lmi_deploy.emulator.hosting.stand_ins import ContainerServers
 from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.emulator.logs.groups import POLL, LogShipper
@@ -128,7 +129,7 @@ class Instances:
         root = self.root / place.region / place.endpoint / f"{place.variant}-{name}"
         instance = HostingInstance(place, name, root)
         try:
-            await self.provision(place, started)
+            await self.provision(started)
             isolated = bool(variant["model"].get("EnableNetworkIsolation"))
             layout = await self._write_files(instance, variant, role, isolated=isolated)
             instance.image = require_container(variant["model"], place.words).get("Image", "")
@@ -141,8 +142,15 @@ class Instances:
             raise
         return instance
 
-    async def provision(self, place: InstanceLocation, started: float) -> None:
-        await self.apply_faults("provision", place)
+    def provisioning(self, key: Key, variant: Row) -> Callable[[str], Awaitable[None]]:
+        """Where a rule says that there is no capacity for an instance type of the variant."""
+
+        async def attempt(kind: str) -> None:
+            await self.apply_faults("provision", InstanceLocation(*key, variant["name"], kind))
+
+        return attempt
+
+    async def provision(self, started: float) -> None:
         await self.context.clock.until(started + PROVISION)
 
     async def apply_faults(self, phase: str, place: InstanceLocation) -> None:

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lmi_deploy.emulator.hosting.instance_pools import running_type, take_capacity
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
 from lmi_deploy.emulator.hosting.resource_tasks import Key
 from lmi_deploy.emulator.record_store import Row
@@ -127,9 +128,12 @@ class Fleets:
 
     async def _start(self, key: Key, variant: Row, started: float) -> HostingInstance | None:
         """None for a variant of inference components, which are started later."""
-        place = InstanceLocation(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
+        kind = running_type(variant)  # of an emulator that was started again
+        if not kind:
+            kind = await take_capacity(variant, variant["desired_count"], self.instances.provisioning(key, variant))
+        place = InstanceLocation(*key, variant["name"], kind)
         if variant["model"] is None:
-            await self.instances.provision(place, started)
+            await self.instances.provision(started)
             return None
         role = variant["model"].get("ExecutionRoleArn", "")
         return await self.instances.start(place, variant, role=role, started=started)

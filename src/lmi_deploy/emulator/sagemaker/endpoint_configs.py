@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
+from lmi_deploy.emulator.hosting.instance_pools import types_of
 from lmi_deploy.emulator.sagemaker.resources import (
     ENDPOINT_CONFIG,
     MODEL,
@@ -88,9 +89,7 @@ def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         )
     if serverless:
         return
-    instance_type = variant.get("InstanceType")
-    if not instance_type and not variant.get("InstancePools"):
-        raise refused("InstanceType is required for a production variant without ServerlessConfig.")
+    _validate_types(variant)
     if not variant.get("InitialInstanceCount") and "ManagedInstanceScaling" not in variant:
         raise refused("InitialInstanceCount is required for a production variant without ServerlessConfig.")
     managed = variant.get("ManagedInstanceScaling", {})
@@ -100,8 +99,23 @@ def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         # Developer guide, "Scale an endpoint to zero instances": only one that hosts inference components; the words
         # are ours.
         raise refused("MinInstanceCount 0 is supported for variants with inference components only.")
-    if "VolumeSizeInGB" in variant and instance_type and has_local_disks(instance_type):
-        raise refused(f"VolumeSize parameter is not allowed for the selected Instance type {instance_type}")
+    disks = [kind for kind in types_of(variant) if has_local_disks(kind)]
+    if "VolumeSizeInGB" in variant and disks:
+        raise refused(f"VolumeSize parameter is not allowed for the selected Instance type {disks[0]}")
+
+
+def _validate_types(variant: Mapping[str, Any]) -> None:
+    """One type, or pools of different types and priorities: the developer guide replaces one parameter by the other.
+    The words are ours.
+    """
+    pools = variant.get("InstancePools", ())
+    if bool(pools) == ("InstanceType" in variant):
+        raise refused(
+            "Specify either InstanceType or InstancePools for a production variant without ServerlessConfig."
+        )
+    for member in ("InstanceType", "Priority"):
+        if len({pool[member] for pool in pools}) < len(pools):
+            raise refused(f"Each pool in InstancePools must have its own {member}.")
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

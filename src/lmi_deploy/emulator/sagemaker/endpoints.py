@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
+from lmi_deploy.emulator.hosting.instance_pools import described_pools, types_of
 from lmi_deploy.emulator.hosting.managed_instances import release_instances
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.components import components_of
@@ -139,7 +140,7 @@ def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row,
     """A variant that is scaled automatically must stay, and keep its instance type: botocore's service model,
     UpdateEndpoint and ProductionVariant do not say so; reports: hashicorp/terraform-provider-aws#14337.
     """
-    before = {variant["name"]: variant["params"].get("InstanceType") for variant in old["variants"]}
+    before = {variant["name"]: types_of(variant["params"]) for variant in old["variants"]}
     scaled = scaled_variants(context, request.region, request.params["EndpointName"])
     if lost := sorted(scaled - {variant["name"] for variant in new["variants"]}):
         raise refused(
@@ -148,7 +149,7 @@ def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row,
         )
     for variant in new["variants"]:
         name = variant["name"]
-        if name in scaled and variant["params"].get("InstanceType") != before.get(name):
+        if name in scaled and types_of(variant["params"]) != before.get(name):
             raise refused(
                 f"Cannot update the instance type of variant {name}: it has a scalable target registered. "
                 "Deregister the scalable target first."
@@ -280,6 +281,8 @@ def described(variant: Row, *, pending: bool = False) -> Row:
     if pending:
         description["InstanceType"] = variant["params"].get("InstanceType")
         description["VariantStatus"] = [{"Status": "Creating"}]
+    if pools := described_pools(variant):
+        description["InstancePools"] = pools
     if "ManagedInstanceScaling" in variant["params"]:
         description["ManagedInstanceScaling"] = variant["params"]["ManagedInstanceScaling"]
     return description

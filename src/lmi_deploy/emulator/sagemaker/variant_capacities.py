@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import EmulatorContext
+from lmi_deploy.emulator.hosting.instance_pools import types_of
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, arn_of
 from lmi_deploy.emulator.services.service_quotas import require_growth
@@ -49,7 +50,7 @@ def set_capacities(
                 f'Variant "{name}" of "{row["arn"]}" needs at least 1 instance: it is not asynchronous.'
             )
         more = change.get("DesiredInstanceCount", 0) - variants[name]["desired_count"]
-        require_growth(context, region, variants[name]["params"].get("InstanceType", ""), more)
+        require_growth(context, region, types_of(variants[name]["params"]), more)
     for name, change in desired.items():
         variant = variants[name]
         variant["desired_weight"] = change.get("DesiredWeight", variant["desired_weight"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
+from lmi_deploy.emulator.hosting.instance_pools import SERVERLESS, types_of
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
@@ -43,10 +44,11 @@ def require_quota(context: EmulatorContext, region: str, deployment: Row) -> Non
     _require(context, region, required=instances_of(deployment), existing=in_use(context, region))
 
 
-def require_growth(context: EmulatorContext, region: str, kind: str, more: int) -> None:
-    """The same for instances that are added to an endpoint."""
-    if kind and more > 0:
-        _require(context, region, required=Counter({kind: more}), existing=in_use(context, region))
+def require_growth(context: EmulatorContext, region: str, kinds: Sequence[str], more: int) -> None:
+    """The same for instances that are added to an endpoint, of one of these types."""
+    if SERVERLESS not in kinds and more > 0:
+        required = Counter(dict.fromkeys(kinds, more))
+        _require(context, region, required=required, existing=in_use(context, region))
 
 
 def require_job_quota(context: EmulatorContext, region: str, params: Mapping[str, Any]) -> None:
@@ -69,11 +71,16 @@ def _require(
 
 
 def instances_of(deployment: Row) -> Counter[str]:
+    """With instance pools, those that run; while none does, any pool may have to provide all. What SageMaker requires
+    of a pool's quota is not documented: only a lack of capacity is said to lead to the next pool.
+    """
     counts: Counter[str] = Counter()
     for variant in (*deployment["variants"], *deployment["shadows"]):
-        kind = variant["params"].get("InstanceType")
-        if kind is not None:
-            counts[kind] += variant["desired_count"]
+        kinds = types_of(variant["params"])
+        if running := variant.get("pools"):
+            counts.update(running)
+        elif kinds != (SERVERLESS,):
+            counts.update(dict.fromkeys(kinds, variant["desired_count"]))
     return counts
 
 

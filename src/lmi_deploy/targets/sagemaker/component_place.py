@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import ceil
 
 from lmi_deploy.catalog.instances import Instance, chosen
-from lmi_deploy.domain.recipe_endpoint_keys import Component, Endpoint
+from lmi_deploy.domain.recipe_endpoint_keys import Endpoint
+from lmi_deploy.domain.recipe_instance_keys import Component
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.component_settings import ComponentPlace
 from lmi_deploy.errors import Unresolvable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,12 +25,17 @@ UNKNOWN_PRICE: Final = "unknown: no source has the price"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Per hour: from `low` to `high`, which differ if the number of instances is scaled."""
+    """Per hour: from `low` to `high`, which differ if the number of instances is scaled, or SageMaker chooses the type.
+    """
 
     instance: str
+    """With instance pools: all types, in words."""
     least: int
     most: int
     price: Price
+    """Of an instance; with instance pools, of the cheapest type."""
+    dearest: Price | None = None
+    """With instance pools, of the type that costs most."""
 
     @property
     def low(self) -> float:
@@ -38,7 +43,7 @@ class Cost:
 
     @property
     def high(self) -> float:
-        return self.most * self.price.hourly
+        return self.most * (self.dearest or self.price).hourly
 
     @property
     def brief(self) -> str:
@@ -47,12 +52,16 @@ class Cost:
 
     @property
     def words(self) -> str:
-        span = format_price(self.low, self.price.currency)
-        if self.most != self.least:
-            span += f" to {format_price(self.high, self.price.currency)}"
+        span = _span(self.low, self.high, self.price.currency)
         count = f"{self.least}" if self.most == self.least else f"{self.least} to {self.most}"
-        each = f" at {format_price(self.price.hourly, self.price.currency)}" if self.most > 1 else ""
+        one = _span(self.price.hourly, (self.dearest or self.price).hourly, self.price.currency)
+        each = f" at {one}" if self.most > 1 else ""
         return f"{span} an hour ({count} x {self.instance}{each}; {self.price.source})"
+
+
+def _span(low: float, high: float, currency: str) -> str:
+    highest = f" to {format_price(high, currency)}" if high != low else ""
+    return f"{format_price(low, currency)}{highest}"
 
 
 def job_cost(job: JobPlace | None, inventory: CloudInventory) -> Cost | None:
@@ -68,16 +77,28 @@ def generation_costs(
     """Of a recorded generation, as it was scaled, and of its candidate; None if a price is unknown."""
     scaling, count = generation.serving.cloud.scaling, generation.serving.cloud.count
     least, most = (scaling.lowest, scaling.highest) if scaling else (count, count)
-    parts = [(generation.instance, least, most)]
+    parts = [(generation.types, least, most)]
     if candidate := generation.serving.candidate:
         own = candidate.serving.cloud.count
-        parts.append((candidate.instance, own, own))
-    found = [
-        Cost(instance=name, least=least, most=most, price=price)
-        for name, least, most in parts
-        if (price := hourly(name) if name else None) is not None
-    ]
-    return tuple(found) if len(found) == len(parts) else None
+        parts.append(((candidate.instance,), own, own))
+    names = {name for types, _, _ in parts for name in types}
+    known = {name: price for name in names if (price := hourly(name))}
+    return _all_known(_cost(types, least, most, known) for types, least, most in parts)
+
+
+def _all_known(costs: Iterable[Cost | None]) -> tuple[Cost, ...] | None:
+    given = tuple(costs)
+    known = tuple(cost for cost in given if cost is not None)
+    return known if len(known) == len(given) else None
+
+
+def _cost(types: Sequence[str], least: int, most: int, prices: Mapping[str, Price]) -> Cost | None:
+    """Of instances that are each of one of these types; None if a price is unknown."""
+    known = sorted((prices[name] for name in types if name in prices), key=lambda price: price.hourly)
+    if not known or len(known) < len(types):
+        return None
+    dearest = known[-1] if len(known) > 1 else None
+    return Cost(instance=" or ".join(types), least=least, most=most, price=known[0], dearest=dearest)
 
 
 def version_costs(spec: Spec, placement: Placement, prices: Mapping[str, Price]) -> tuple[Cost, ...] | None:
@@ -86,8 +107,7 @@ def version_costs(spec: Spec, placement: Placement, prices: Mapping[str, Price])
     if spec.candidate is not None:
         second = spec.candidate.spec.cloud
         found.append(cost_of(second, second.placements[0], prices))
-    known = tuple(cost for cost in found if cost is not None)
-    return known if len(known) == len(found) else None
+    return _all_known(found)
 
 
 def cost_words(spec: Spec, placement: Placement, prices: Mapping[str, Price]) -> str:
@@ -96,7 +116,8 @@ def cost_words(spec: Spec, placement: Placement, prices: Mapping[str, Price]) ->
     if found:
         return words_of(found)
     unknown = [name for name in instances_of(spec, placement) if name not in prices]
-    return f"{UNKNOWN_PRICE} of {' and '.join(unknown)}" if spec.candidate else UNKNOWN_PRICE
+    several = spec.candidate or placement.instance_pools
+    return f"{UNKNOWN_PRICE} of {' and '.join(unknown)}" if several else UNKNOWN_PRICE
 
 
 def words_of(costs: Sequence[Cost]) -> str:
@@ -105,8 +126,7 @@ def words_of(costs: Sequence[Cost]) -> str:
     if not others:
         return main.words
     low, high = sum(cost.low for cost in costs), sum(cost.high for cost in costs)
-    span = format_price(low, main.price.currency)
-    span += f" to {format_price(high, main.price.currency)}" if high != low else ""
+    span = _span(low, high, main.price.currency)
     return f"{span} an hour: {main.words}, and its candidate {others[0].words}"
 
 
@@ -120,11 +140,7 @@ def candidate_figures(spec: Spec) -> Pairs:
 
 def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Price]) -> Cost | None:
     """None if the price is unknown."""
-    price = prices.get(placement.instance)
-    if price is None:
-        return None
-    least, most = place.instances
-    return Cost(instance=placement.instance, least=least, most=most, price=price)
+    return _cost(placement.types, *place.instances, prices)
 
 
 def prices(inventory: CloudInventory) -> Mapping[str, Price]:
@@ -172,7 +188,7 @@ def require_affordable(
 def instances_of(spec: Spec, placement: Placement) -> tuple[str, ...]:
     """The instance types of all its versions."""
     second = spec.candidate.spec.cloud.placements if spec.candidate else ()
-    return tuple(dict.fromkeys((placement.instance, *(one.instance for one in second))))
+    return tuple(dict.fromkeys((*placement.types, *(one.instance for one in second))))
 
 
 def _require_affordable_job(
@@ -208,11 +224,9 @@ def _serving_cost(observed: CloudObserved, inventory: CloudInventory) -> float:
     if observed.endpoint is None or observed.serving is None:
         return 0.0
     current = observed.record.current if observed.record else None
-    price = inventory.prices.get(current.instance) if current else None
+    prices = [inventory.prices[name].hourly for name in current.types if name in inventory.prices] if current else []
     least = 0 if observed.endpoint.status == "InService" else 1
-    return (
-        max(observed.endpoint.count, observed.endpoint.desired_count, least) * price.hourly if price else 0.0
-    )
+    return max(observed.endpoint.count, observed.endpoint.desired_count, least) * max(prices, default=0.0)
 
 
 def require_affordable_generation(

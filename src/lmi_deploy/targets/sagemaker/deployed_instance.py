@@ -7,9 +7,11 @@ from lmi_deploy.domain.record import Generation
 
 
 def deployed_instance(observed: CloudObserved) -> str:
-    """The deployment's instance type: by the current config, else by the record: of that config's generation, else of
-    the last one. Empty if it is unknown.
+    """The deployment's instance type: by its instance pools the one that most of its instances have, else by the
+    current config, else by the record: of that config's generation, else of the last one. Empty if it is unknown.
     """
+    if observed.endpoint is not None and (running := observed.endpoint.running_types):
+        return running[0][0]
     if observed.config is not None and observed.config.settings.instance:
         return observed.config.settings.instance
     found = _generation(observed)

@@ -166,6 +166,7 @@ def _endpoint_config(
         data_capture=place.data_capture,
         asynchronous=place.asynchronous,
         candidate=candidate,
+        instance_pools=placement.instance_pools,
     )
     return DesiredEndpointConfig(
         name=resource_name(spec.name, settings), placement=placement, settings=settings
@@ -176,6 +177,8 @@ def wait_timeout(spec: Spec, update: UpdatePolicy | None = None) -> int:
     """Seconds until an endpoint that is not in service yet is overdue; with the steps and waits of an update."""
     places = [spec.cloud, *([spec.candidate.spec.cloud] if spec.candidate else [])]
     start = max(place.model_download + place.startup_timeout for place in places) + PROVISION
+    if pools := spec.cloud.placements[0].instance_pools:
+        start += pools.provision_timeout
     if update is None:
         return start
     steps = 2 if update.policy == "canary" else ceil(100 / (update.step_percent or 100))

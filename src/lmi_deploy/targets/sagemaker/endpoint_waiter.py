@@ -176,7 +176,8 @@ class EndpointWaiter:
 
     def _verdict(self, observed: ObservedEndpoint, printed: LogFollower) -> Outcome:
         if observed.status in _SERVING and observed.config == self.action.config:
-            return f"{observed.config} serves"
+            types = " and ".join(f"{count} x {name}" for name, count in observed.running_types)
+            return f"{observed.config} serves" + f" on {types}" * bool(types)
         lines = tuple(printed.last) or ("(no output of its containers in CloudWatch)",)
         details = (*lines, *((f"FailureReason: {observed.reason}",) if observed.reason else ()))
         kind = NoCapacity if NO_CAPACITY.search(observed.reason) else DeployFailed

@@ -58,9 +58,10 @@ def key_notices(place: SageMakerPlace) -> Iterator[str]:
     """Source: SageMaker's API reference, CreateEndpointConfig, KmsKeyId."""
     types = sorted(
         {
-            one.instance
+            name
             for one in place.placements
-            if (machine := instance(one.instance)) and machine.refuses_volume
+            for name in one.types
+            if (machine := instance(name)) and machine.refuses_volume
         }
     )
     if place.kms_key and types:

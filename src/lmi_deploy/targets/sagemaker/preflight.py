@@ -232,7 +232,7 @@ def _takes_instances(plan: Plan, place: SageMakerPlace) -> bool:
 
 def _quota(spec: Spec, cloud: Cloud) -> Iterator[PreflightFinding]:
     place, second = spec.cloud, spec.candidate and spec.candidate.spec
-    types = [one.instance for one in place.placements]  # one, if the recipe has a candidate
+    types = [name for one in place.placements for name in one.types]  # one, if the recipe has a candidate
     _, most = place.instances
     if second and second.cloud.placements[0].instance == types[0]:
         most += second.cloud.count

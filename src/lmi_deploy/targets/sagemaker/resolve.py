@@ -29,6 +29,7 @@ from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
 from lmi_deploy.targets.sagemaker.component_place import component_place
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.in_place import require_outside
+from lmi_deploy.targets.sagemaker.instance_pools import pooled
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
 from lmi_deploy.targets.sagemaker.validate import validate
@@ -136,7 +137,7 @@ def _refuse(recipe: Recipe, size: int) -> None:
 
 
 def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
-    return tuple(
+    found = tuple(
         Placement(
             instance=machine.name,
             volume_gb=volume_gb(machine, recipe.endpoint.volume_gb, size),
@@ -144,6 +145,8 @@ def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
         )
         for machine in chosen(recipe)
     )
+    pools = recipe.endpoint.instance_pools
+    return found if pools is None else (pooled(found, pools),)
 
 
 def _delivery(recipe: Recipe, engine: EngineSpec, size: int) -> Delivery:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.prices import Prices, Use
@@ -39,12 +40,20 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
         return ""
     if endpoint.shared:
         return ""  # the instances are the shared endpoint's, whatever is on it
+    main = _main_hourly(observed, endpoint, instance, prices)
+    candidate = _candidate_hourly(observed, prices)
+    return f"{main}, and its candidate {candidate}" if main and candidate else main
+
+
+def _main_hourly(observed: CloudObserved, endpoint: ObservedEndpoint, instance: str, prices: Prices) -> str:
+    if running := endpoint.running_types:
+        return ", and ".join(_in_words(count, name, prices, use="hosting") for name, count in running)
     # One that serves may have scaled to zero; one that is created does not show its instances yet.
     least = 0 if endpoint.status == "InService" else 1
     count = max(endpoint.count, endpoint.desired_count, least)
-    main = _in_words(count, instance, prices, use="hosting")
-    candidate = _candidate_hourly(observed, prices)
-    return f"{main}, and its candidate {candidate}" if main and candidate else main
+    found = _in_words(count, instance, prices, use="hosting")
+    others = observed.config.settings.types[1:] if observed.config else ()
+    return f"{found}, or more on {' or '.join(others)}" if found and others and count else found
 
 
 def _candidate_hourly(observed: CloudObserved, prices: Prices) -> str:

@@ -90,7 +90,7 @@ def recipe(given: ForeignEndpoint, files: ModelFiles | None = None, *, model: st
         source,
         model_id=model,
         version=version or newest_version(),
-        instance=given.config.settings.instance,
+        instances=tuple(filter(None, given.config.settings.types)),
         purpose=PURPOSE,
     )
     parsed = parse(imported.text, "shop.yaml", purpose=PURPOSE)

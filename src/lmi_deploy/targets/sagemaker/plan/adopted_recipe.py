@@ -183,6 +183,10 @@ def _endpoint(foreign: ForeignEndpoint) -> Iterator[tuple[str, object]]:
         )
     else:
         yield "count", count
+    if pools := config.instance_pools:
+        # Without a time-out SageMaker has one of its own, which no response shows.
+        given = {"provision_timeout": pools.provision_timeout} if pools.provision_timeout else {}
+        yield "instance_pools", given
     if config.volume_gb:
         yield "volume_gb", config.volume_gb
     if config.kms_key:

@@ -65,7 +65,8 @@ def require_readable(foreign: ForeignEndpoint) -> None:
     name, config, model = foreign.endpoint.name, foreign.config, foreign.model
     if not config.settings.instance:
         raise Refused(
-            f"{name}: its variant {config.variants[0]} names no instance type: it is serverless, or has instance pools",
+            f"{name}: its variant {config.variants[0]} names no instance type: it is serverless, or its instance pools "
+            "have models of their own",
             hint="update the endpoint to a config with an instance type, or write a recipe: lmi init MODEL",
         )
     if model.containers > 1 or "Mode" in model.not_read:
@@ -200,7 +201,12 @@ def _place(foreign: ForeignEndpoint) -> SageMakerServing:
         region=foreign.region,
         image=model.image,
         placements=(
-            Placement(instance=config.instance, volume_gb=config.volume_gb, host_ami=config.host_ami),
+            Placement(
+                instance=config.instance,
+                volume_gb=config.volume_gb,
+                host_ami=config.host_ami,
+                instance_pools=config.instance_pools,
+            ),
         ),
         count=foreign.endpoint.desired_count or config.count,
         delivery="artifact" if foreign.model.archive or model.artifact else "s3",

@@ -42,7 +42,7 @@ from lmi_deploy.targets.sagemaker.plan.component_deployment import require_no_ot
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_changes, schedule_new, set_expiry
 from lmi_deploy.targets.sagemaker.plan.image_actions import delete_unused_images, image_actions
-from lmi_deploy.targets.sagemaker.plan.instance_count import count_change, live_instance, recipe_count
+from lmi_deploy.targets.sagemaker.plan.instance_count import count_change, live_types, recipe_count
 from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     clear,
     create_settings,
@@ -220,9 +220,9 @@ def _serve(
 
 
 def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    is_scaled, live = bool(scaled(observed)), live_instance(observed)
+    is_scaled, live = bool(scaled(observed)), live_types(observed)
     # SageMaker changes no instance type under a scalable target.
-    moved = is_scaled and live != chosen.placement.instance
+    moved = is_scaled and live != chosen.placement.types
     if moved:
         yield RemoveScaling(endpoint=spec.name)
     keep = is_scaled and spec.cloud.scaling is not None and not moved

@@ -27,7 +27,7 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
     kind: ScalableKind = "component" if endpoint.shared else "variant"
     _require_allowed(observed.ref.name, count, observed.scaling, kind)
     change = CountChange(
-        instance=live_instance(observed),
+        types=live_types(observed),
         before=endpoint.desired_count,
         after=count,
         recorded=_recorded_count(current),
@@ -145,9 +145,9 @@ def count_words(observed: CloudObserved) -> str:
     )
 
 
-def live_instance(observed: CloudObserved) -> str:
-    """Its instance type, by the config or by the record; empty if it is unknown."""
+def live_types(observed: CloudObserved) -> tuple[str, ...]:
+    """Its instance type, or those of its pools by priority: by the config or by the record. Empty if it is unknown."""
     if observed.config is not None:
-        return observed.config.settings.instance
+        return observed.config.settings.types
     current = observed.record.current if observed.record else None
-    return current.instance if current else ""
+    return current.types if current else ()

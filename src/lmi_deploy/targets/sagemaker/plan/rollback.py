@@ -74,7 +74,7 @@ def _endpoint_switch(
     name, current = observed.ref.name, observed.record.current if observed.record else None
     was, becomes = current.serving.cloud.scaling if current else None, previous.serving.cloud.scaling
     # SageMaker changes no instance type under a scalable target.
-    moved = current is not None and current.instance != previous.instance
+    moved = current is not None and current.types != previous.types
     update = UpdateEndpoint(
         endpoint=name, config=previous.server, keep_count=bool(was and becomes and not moved)
     )

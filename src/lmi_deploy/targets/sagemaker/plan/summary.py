@@ -113,7 +113,8 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
     figures = (
         *(_costs(spec, placement, inventory) if _adds_cost(place, inventory) else _NO_COST),
         *_job_cost(spec, inventory),
-        ("instance", f"{count} x {placement.instance}"),
+        ("instance", f"{count} x {' or '.join(placement.types)}"),
+        *_pools(placement),
         *candidate_figures(spec),
         *_shared(place, inventory),
         ("weights", str(spec.weights.size)),
@@ -129,6 +130,11 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         *image_figures(spec, inventory),
     )
     return Estimate(figures=figures)
+
+
+def _pools(placement: Placement) -> Pairs:
+    pools = placement.instance_pools
+    return (("instance pools", pools.words),) if pools else ()
 
 
 def _in_place(spec: Spec) -> Pairs:

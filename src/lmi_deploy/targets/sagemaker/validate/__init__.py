@@ -20,6 +20,7 @@ from lmi_deploy.targets.sagemaker.validate import (
     counts,
     devices,
     images,
+    instance_pools,
     network_isolation,
     output_addresses,
     regions,
@@ -31,6 +32,7 @@ __all__ = ["Issue", "validate"]
 
 _RULES = (
     *devices.RULES,
+    *instance_pools.RULES,
     *images.RULES,
     *network_isolation.RULES,
     *autoscaling.RULES,
