@@ -56,8 +56,10 @@ class ParallelUp:
     plans: Mapping[str, DeploymentPlan]
     flags: Sequence[str]
     most: int
+    max_hourly: float | None
+    """Of all together."""
 
-    def agree(self, context: CommandContext, *, max_hourly: float | None, yes: bool) -> None:
+    def agree(self, context: CommandContext, *, yes: bool) -> None:
         """Show all plans, and ask once. UsageRefused if two are the same deployment, or need the same port here."""
         places = {path: plan.spec.place for path, plan in self.plans.items()}
         ports = {path: str(place.port) for path, place in places.items() if isinstance(place, LocalPlace)}
@@ -65,7 +67,7 @@ class ParallelUp:
         _require_different("endpoint.port", ports)
         for deployment in self.plans.values():
             context.show_plan(deployment.plan, deployment.estimate, deployment.notices)
-        costs = self._require_affordable(max_hourly)
+        costs = self._require_affordable()
         changing = [plan for plan in self.plans.values() if not plan.plan.empty]
         context.view.note(f"\n{len(self.plans)} deployments, {len(changing)} to create or change{costs}")
         if changing:
@@ -104,13 +106,29 @@ class ParallelUp:
         plan.target.hand_over(plan.ref)
         place = plan.spec.place
         port = [f"--set=endpoint.port={place.port}"] if isinstance(place, LocalPlace) else []
-        return ["up", path, *self.flags, *port, "--yes", "--json", "--agreed", str(agreement)]
+        limit = [f"--max-hourly={self._own_limit(plan):g}"] if self.max_hourly and plan.following else []
+        return ["up", path, *self.flags, *port, *limit, "--yes", "--json", "--agreed", str(agreement)]
 
-    def _require_affordable(self, most: float | None) -> str:
-        """The cost of all together, in words; Refused if it may be above `most`."""
+    def _own_limit(self, plan: DeploymentPlan) -> float:
+        """For its next regions, where the prices are others: its cost here, and an equal part of what is left."""
+        assert self.max_hourly is not None
+        costs = self._costs()
+        left = self.max_hourly - sum(cost or 0.0 for cost in costs.values())
+        return (costs[plan.spec.name, plan.ref.place] or 0.0) + left / len(costs)
+
+    def _costs(self) -> dict[tuple[str, str], float | None]:
+        """Per hour, by name and place; None: the price is unknown."""
+        return {
+            (plan.spec.name, plan.ref.place): plan.target.most_hourly(plan.spec, plan.inventory)
+            for plan in self.plans.values()
+        }
+
+    def _require_affordable(self) -> str:
+        """The cost of all together, in words; Refused if it may be above the limit."""
+        most = self.max_hourly
         for deployment in self.plans.values():
             deployment.require_affordable(most)
-        found = [plan.target.most_hourly(plan.spec, plan.inventory) for plan in self.plans.values()]
+        found = [*self._costs().values()]
         total = sum(cost for cost in found if cost is not None)
         if most is not None and total > most:
             text = format_price(total, "USD")

@@ -14,12 +14,13 @@ from lmi_deploy.domain.deployment_list import ListedDeployment
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
+from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.list_deployments import list_with_status
 
-_FREE: Final = ("", "Failed", "Deleting")
-"""The status of an endpoint that costs nothing: there is none, it has no instance, or it loses them."""
+_FREE: Final = frozenset({"", *COSTS_NOTHING})
+"""The status of an endpoint that costs nothing; empty: there is none."""
 NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
     "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",

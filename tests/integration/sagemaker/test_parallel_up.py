@@ -91,3 +91,19 @@ def test_signal_ends_both_and_gives_back_their_locks(two: KilledRun) -> None:
     assert not [key for key in two.remaining()["objects"] if key.endswith("lock.json")]
     code, lines = ended(two, started(two, *BOTH))
     assert (code, endpoints(two)) == (0, {"one": "InService", "two": "InService"}), lines[-1]
+
+
+def test_next_region_keeps_to_the_limit_of_all_together(two: KilledRun) -> None:
+    """Each has its cost here and half of what is left, which is less than the higher price of the next region."""
+    for name in ("one", "two"):
+        text = named(name) + "endpoint: {regions: [us-east-1, eu-west-1]}\n"
+        (two.root / f"{name}.yaml").write_text(text)
+    capacity = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
+    rule = {"method": "HOSTING", "path": "^/provision/one/", "times": None}
+    two.aws.fault({**rule, "do": {"answer": {"status": 400, "body": capacity}}})
+    code, lines = ended(two, started(two, *BOTH, "--max-hourly", "2.9"))
+    assert code == 1
+    rows = {line["deployment"]: line for line in lines if line["event"] == "row"}
+    assert (rows["one"]["outcome"], rows["two"]["outcome"]) == ("failed", "ok"), rows
+    assert "--max-hourly 1.45: one may cost" in rows["one"]["error"]
+    assert endpoints(two) == {"two": "InService"}

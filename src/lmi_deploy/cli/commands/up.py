@@ -88,8 +88,9 @@ def command(
         plans=prepare_all(paths, lambda path: options.prepare(path, context.deps)),
         flags=options.words(),
         most=parallel,
+        max_hourly=max_hourly,
     )
-    many.agree(context, max_hourly=max_hourly, yes=yes)
+    many.agree(context, yes=yes)
     many.run(context)
 
 

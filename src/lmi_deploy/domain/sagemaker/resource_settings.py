@@ -282,5 +282,7 @@ def resource_kind(kind: ResourceKind, tags: Pairs) -> ResourceKind:
     return "adapter-component" if is_adapter else kind
 
 
+COSTS_NOTHING: Final = frozenset({"Failed", "Deleting"})
+"""Endpoint statuses without an instance, or that lose them now."""
 SETTLING: Final = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})
 """Endpoint statuses that will change by themselves."""

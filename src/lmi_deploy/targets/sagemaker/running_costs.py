@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed_state import CloudObserved
-from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.prices import Prices, Use
 from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instance, deployed_instance
-
-_FREE = frozenset({"Failed", "Deleting"})
-
 
 def hourly(observed: CloudObserved, prices: Prices) -> str:
     """Of its endpoint and its jobs, in words; empty if nothing costs, or the price is unknown."""
@@ -34,7 +31,7 @@ def remaining(observed: CloudObserved, prices: Prices) -> str:
 
 def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
     endpoint, instance = observed.endpoint, deployed_instance(observed)
-    if endpoint is None or endpoint.status in _FREE or not instance:
+    if endpoint is None or endpoint.status in COSTS_NOTHING or not instance:
         return ""
     if observed.not_owned_reason and not observed.ownership:
         return ""
@@ -53,7 +50,7 @@ def _main_hourly(observed: CloudObserved, endpoint: ObservedEndpoint, instance: 
     count = max(endpoint.count, endpoint.desired_count, least)
     found = _in_words(count, instance, prices, use="hosting")
     others = observed.config.settings.types[1:] if observed.config else ()
-    return f"{found}, or more on {' or '.join(others)}" if found and others and count else found
+    return f"{found}, unless SageMaker takes {' or '.join(others)}" if found and others and count else found
 
 
 def _candidate_hourly(observed: CloudObserved, prices: Prices) -> str:
@@ -88,7 +85,7 @@ def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:
     if observed.endpoint is None or observed.not_owned_reason:
         return ""
     name, endpoint = observed.ref.name, observed.endpoint
-    if endpoint.status in _FREE:
+    if endpoint.status in COSTS_NOTHING:
         return f"the endpoint {name} is {endpoint.status}, which costs nothing"
     cost = _endpoint_hourly(observed, prices)
     what = f"the endpoint {name} is {endpoint.status}"
