@@ -85,9 +85,7 @@ def test_another_failure_leads_to_no_other_pool(aws: Emulated, name: str) -> Non
     assert aws.settled(name)["FailureReason"] == "The role cannot be assumed."
 
 
-def test_more_instances_fall_back_and_fewer_leave_the_lowest_priority_first(
-    aws: Emulated, name: str
-) -> None:
+def test_more_instances_fall_back_and_fewer_leave_the_lowest_priority_first(aws: Emulated, name: str) -> None:
     aws.endpoint(name)
     aws.settled(name)
     no_capacity(aws, name, TYPES[0])

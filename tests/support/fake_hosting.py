@@ -232,7 +232,9 @@ class AccountState:
             observed = self.configs.get(endpoint.observed.config)
             if observed and endpoint.observed.status != "Failed":
                 running = endpoint.observed.running_types
-                existing.update(dict(running) or {observed.settings.instance: endpoint.observed.desired_count})
+                existing.update(
+                    dict(running) or {observed.settings.instance: endpoint.observed.desired_count}
+                )
                 if candidate := observed.settings.candidate:
                     existing[candidate.instance] += candidate.count
         more = Counter(dict.fromkeys(desired.types, count or desired.count))
@@ -564,7 +566,9 @@ def _resized(pools: tuple[tuple[str, int], ...], count: int) -> tuple[tuple[str,
         kept = min(running, left)
         found.append((kind, kept))
         left -= kept
-    return tuple((kind, running + (left if number == 0 else 0)) for number, (kind, running) in enumerate(found))
+    return tuple(
+        (kind, running + (left if number == 0 else 0)) for number, (kind, running) in enumerate(found)
+    )
 
 
 def _new(name: str, existing: Container[str], what: str) -> None:

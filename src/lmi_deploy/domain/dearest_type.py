@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from lmi_deploy.domain.observed_state import Price
 
 
-def dearest_type(
-    types: Sequence[str], price: Callable[[str], Price | None]
-) -> tuple[str, Price | None]:
+def dearest_type(types: Sequence[str], price: Callable[[str], Price | None]) -> tuple[str, Price | None]:
     """The type that costs most, and its price. No price if that of any type is unknown: then the type is that one;
     empty without types.
     """

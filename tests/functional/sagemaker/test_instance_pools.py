@@ -142,13 +142,19 @@ def test_next_region_follows_when_no_pool_has_capacity(app: CloudApp) -> None:
 
 def test_export_names_the_key_that_a_stack_does_not_express(app: CloudApp) -> None:
     result = app.lmi("export", "--format", "terraform")
-    assert (result.code, "endpoint.instance_pools: `lmi export` cannot express it yet" in result.err) == (1, True)
+    assert (result.code, "endpoint.instance_pools: `lmi export` cannot express it yet" in result.err) == (
+        1,
+        True,
+    )
 
 
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ("instance_type: ml.g5.xlarge", "instance_type: names one type, and endpoint.instance_pools needs several"),
+        (
+            "instance_type: ml.g5.xlarge",
+            "instance_type: names one type, and endpoint.instance_pools needs several",
+        ),
         ("endpoint.share: team", "endpoint.share: cannot be combined with endpoint.instance_pools"),
         ("endpoint.instance_pools.provision_timeout: 1m", "endpoint.instance_pools.provision_timeout"),
         ("compile: {script: compile.py}", "compile: cannot be combined with endpoint.instance_pools"),

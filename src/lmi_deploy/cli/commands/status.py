@@ -95,7 +95,9 @@ def _line(found: Status) -> str:
 def _instances(observed: ObservedEndpoint) -> str:
     units = "copies" if observed.shared else "instances"
     pools = ", ".join(f"{count} x {name}" for name, count in observed.running_types)
-    return f"{observed.status}, {observed.count} of {observed.desired_count} {units}" + f" ({pools})" * bool(pools)
+    return f"{observed.status}, {observed.count} of {observed.desired_count} {units}" + f" ({pools})" * bool(
+        pools
+    )
 
 
 def _candidate(observed: ObservedEndpoint) -> str:

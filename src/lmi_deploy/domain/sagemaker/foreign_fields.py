@@ -19,7 +19,12 @@ _VARIANT_READ: Final = frozenset(
     {
         *("VariantName", "ModelName", "InstanceType", "InitialInstanceCount", "InitialVariantWeight"),
         *("ModelDataDownloadTimeoutInSeconds", "ContainerStartupHealthCheckTimeoutInSeconds"),
-        *("VolumeSizeInGB", "InferenceAmiVersion", "InstancePools", "VariantInstanceProvisionTimeoutInSeconds"),
+        *(
+            "VolumeSizeInGB",
+            "InferenceAmiVersion",
+            "InstancePools",
+            "VariantInstanceProvisionTimeoutInSeconds",
+        ),
     }
 )
 _MODEL_READ: Final = frozenset(

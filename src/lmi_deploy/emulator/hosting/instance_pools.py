@@ -75,5 +75,6 @@ def described_pools(variant: Row) -> list[Row] | None:
         return None
     running = variant.get("pools", {})
     return [
-        {"InstanceType": kind, "CurrentInstanceCount": running.get(kind, 0)} for kind in types_of(variant["params"])
+        {"InstanceType": kind, "CurrentInstanceCount": running.get(kind, 0)}
+        for kind in types_of(variant["params"])
     ]

@@ -130,7 +130,9 @@ class Fleets:
         """None for a variant of inference components, which are started later."""
         kind = running_type(variant)  # of an emulator that was started again
         if not kind:
-            kind = await take_capacity(variant, variant["desired_count"], self.instances.provisioning(key, variant))
+            kind = await take_capacity(
+                variant, variant["desired_count"], self.instances.provisioning(key, variant)
+            )
         place = InstanceLocation(*key, variant["name"], kind)
         if variant["model"] is None:
             await self.instances.provision(started)

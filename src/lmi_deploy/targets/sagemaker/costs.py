@@ -25,8 +25,7 @@ UNKNOWN_PRICE: Final = "unknown: no source has the price"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Per hour: from `low` to `high`, which differ if the number of instances is scaled, or SageMaker chooses the type.
-    """
+    """Per hour: from `low` to `high`, which differ if the number of instances is scaled, or SageMaker chooses the type."""
 
     instance: str
     """With instance pools: all types, in words."""
@@ -224,7 +223,11 @@ def _serving_cost(observed: CloudObserved, inventory: CloudInventory) -> float:
     if observed.endpoint is None or observed.serving is None:
         return 0.0
     current = observed.record.current if observed.record else None
-    prices = [inventory.prices[name].hourly for name in current.types if name in inventory.prices] if current else []
+    prices = (
+        [inventory.prices[name].hourly for name in current.types if name in inventory.prices]
+        if current
+        else []
+    )
     least = 0 if observed.endpoint.status == "InService" else 1
     return max(observed.endpoint.count, observed.endpoint.desired_count, least) * max(prices, default=0.0)
 

@@ -10,6 +10,7 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.prices import Prices, Use
 from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instance, deployed_instance
 
+
 def hourly(observed: CloudObserved, prices: Prices) -> str:
     """Of its endpoint and its jobs, in words; empty if nothing costs, or the price is unknown."""
     lines = [
