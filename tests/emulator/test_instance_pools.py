@@ -119,7 +119,7 @@ def test_config_that_the_service_refuses(aws: Emulated, name: str) -> None:
     assert "its own InstanceType" in reason(InstancePools=twice)
     assert "its own Priority" in reason(InstancePools=[POOLS[0], {**POOLS[1], "Priority": 1}])
     assert f"not allowed for the selected Instance type {TYPES[0]}" in reason(VolumeSizeInGB=64)
-    assert "VariantInstanceProvisionTimeoutInSeconds" in reason(VariantInstanceProvisionTimeoutInSeconds=60)
+    assert "greater than or equal to 300" in reason(VariantInstanceProvisionTimeoutInSeconds=60)
 
 
 def test_restart_keeps_what_every_pool_has(tmp_path: Path) -> None:

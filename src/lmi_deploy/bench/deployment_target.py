@@ -83,16 +83,14 @@ def _billed(generation: Generation, ref: DeploymentRef, deps: Dependencies) -> B
         endpoint = deps.cloud(ref.region).hosting.endpoint(ref.name)
         running = endpoint.running_types if endpoint and endpoint.running_types else running
     table, count = price_table(deps), sum(number for _, number in running)
-    names, each = (
-        " and ".join(name for name, _ in running),
-        [(table.price(name, place.region), number) for name, number in running],
+    priced = [(table.price(name, place.region), number) for name, number in running]
+    hourly = [price.hourly * number for price, number in priced if price]
+    first, known = priced[0][0], count > 0 and len(hourly) == len(priced)
+    return BilledInstances(
+        instance=" and ".join(name for name, _ in running),
+        count=count,
+        price=replace(first, hourly=sum(hourly) / count) if first and known else None,
     )
-    hourly = [price.hourly * number for price, number in each if price]
-    first = each[0][0]
-    average = (
-        replace(first, hourly=sum(hourly) / count) if first and count and len(hourly) == len(each) else None
-    )
-    return BilledInstances(instance=names, count=count, price=average)
 
 
 def _server(ref: DeploymentRef, deps: Dependencies) -> str:

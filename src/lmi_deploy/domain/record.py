@@ -79,11 +79,10 @@ class Generation:
     @property
     def types(self) -> tuple[str, ...]:
         """SageMaker: `instance`, and those of its other instance pools. Empty if it is unknown."""
-        places = self.serving.cloud.placements if self.instance else ()
-        return next(
-            (one.types for one in places if one.instance == self.instance),
-            (self.instance,) * bool(self.instance),
-        )
+        if not self.instance:
+            return ()
+        places = self.serving.cloud.placements
+        return next((one.types for one in places if one.instance == self.instance), (self.instance,))
 
     @property
     def artifacts(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ FIRST, SECOND = "ml.g5.xlarge", "ml.g6.xlarge"
 @pytest.fixture
 def app(app: CloudApp) -> CloudApp:
     write_recipe(POOLED)
+    app.cloud.prices.hourly_of[SECOND] = 1.127
     return app
 
 
@@ -31,7 +32,7 @@ def settings(app: CloudApp) -> EndpointConfigSettings:
 
 
 def test_plan_shows_every_type_and_both_ends_of_the_cost(app: CloudApp) -> None:
-    shown = " ".join(app.lmi("plan").err.split())
+    shown = " ".join(app.lmi("plan").out.split())
     assert f"$1.13 to $1.41 an hour (1 x {FIRST} or {SECOND}" in shown
     assert "SageMaker takes the first type with capacity, within 10 min" in shown
     assert "alternatives" not in shown
@@ -92,7 +93,7 @@ def test_pools_of_a_scaled_endpoint_are_changed_without_its_scaling(app: CloudAp
 
 def test_limit_is_compared_with_the_type_that_costs_most(app: CloudApp) -> None:
     refused = app.lmi("up", "--yes", "--max-hourly", "1.20")
-    assert refused.code == 2, refused.err
+    assert refused.code == 5, refused.err
     assert "may cost $1.13 to $1.41 an hour" in refused.err
     assert "create_endpoint" not in app.cloud.account_state.calls
     assert app.lmi("up", "--yes", "--max-hourly", "1.41").code == 0
@@ -100,7 +101,7 @@ def test_limit_is_compared_with_the_type_that_costs_most(app: CloudApp) -> None:
 
 def test_unknown_price_of_one_type_is_named(app: CloudApp) -> None:
     del app.cloud.prices.hourly_of[SECOND]
-    assert f"unknown: no source has the price of {SECOND}" in app.lmi("plan").err
+    assert f"unknown: no source has the price of {SECOND}" in app.lmi("plan").out
     refused = app.lmi("up", "--yes", "--max-hourly", "9")
     assert f"the price of {SECOND} is unknown" in refused.err
 
@@ -143,7 +144,7 @@ def test_next_region_follows_when_no_pool_has_capacity(app: CloudApp) -> None:
 def test_export_names_the_key_that_a_stack_does_not_express(app: CloudApp) -> None:
     result = app.lmi("export", "--format", "terraform")
     assert (result.code, "endpoint.instance_pools: `lmi export` cannot express it yet" in result.err) == (
-        1,
+        5,
         True,
     )
 
@@ -160,7 +161,7 @@ def test_export_names_the_key_that_a_stack_does_not_express(app: CloudApp) -> No
         ("compile: {script: compile.py}", "compile: cannot be combined with endpoint.instance_pools"),
     ],
 )
-def test_what_does_not_go_with_pools_is_said_at_its_key(app: CloudApp, keys: str, said: str) -> None:
+def test_keys_that_do_not_go_with_pools_are_refused(app: CloudApp, keys: str, said: str) -> None:
     result = app.lmi("validate", "tiny.yaml", "--set", keys.replace(": ", "=", 1))
     assert result.code == 2
     assert said in " ".join((result.out + result.err).split())

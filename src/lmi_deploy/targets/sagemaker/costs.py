@@ -25,7 +25,7 @@ UNKNOWN_PRICE: Final = "unknown: no source has the price"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Per hour: from `low` to `high`, which differ if the number of instances is scaled, or SageMaker chooses the type."""
+    """Per hour: from `low` to `high`, which differ if the instances are scaled, or SageMaker chooses their type."""
 
     instance: str
     """With instance pools: all types, in words."""

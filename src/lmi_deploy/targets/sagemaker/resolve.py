@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Final
 
-from lmi_deploy.catalog.instances import chosen
+from lmi_deploy.catalog.instances import chosen, has_local_disks
 from lmi_deploy.catalog.packaged_prices import packaged
 from lmi_deploy.domain.deployment_spec import AdditionalModel, EngineSpec, WeightsSpec
 from lmi_deploy.domain.gathered_facts import CloudFacts, Facts
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, Endpoint, UpdatePolicy
+from lmi_deploy.domain.recipe_instance_keys import InstancePools
 from lmi_deploy.domain.recipe_keys import Pairs, Recipe
 from lmi_deploy.domain.s3_address import read_prefix
 from lmi_deploy.domain.sagemaker.async_layout import default_output
-from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery, Placement, PoolSettings
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.engines.image_server import ENTRY_POINT, ImageServer
 from lmi_deploy.engines.registry import ENGINES
@@ -29,7 +31,6 @@ from lmi_deploy.targets.sagemaker.compile_job.resolve import compile_place
 from lmi_deploy.targets.sagemaker.component_place import component_place
 from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.in_place import require_outside
-from lmi_deploy.targets.sagemaker.instance_pools import pooled
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
 from lmi_deploy.targets.sagemaker.validate import validate
@@ -39,6 +40,7 @@ ARTIFACT_LIMIT = 5_000_000_000
 """Maximum bytes of weights in the artifact: each changed artifact copies them again inside S3, and one such copy is
 limited to objects of 5 GB.
 """
+_TRIED_IN_ORDER: Final = "remove endpoint.instance_pools: lmi then tries the types one after the other"
 
 
 def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec, engine: EngineSpec) -> SageMakerPlace:
@@ -146,7 +148,38 @@ def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
         for machine in chosen(recipe)
     )
     pools = recipe.endpoint.instance_pools
-    return found if pools is None else (pooled(found, pools),)
+    return found if pools is None else (_pooled(found, pools),)
+
+
+def _pooled(placements: Sequence[Placement], pools: InstancePools) -> Placement:
+    """One placement for all. Unresolvable if they need volumes or host images of their own: a variant has one of each
+    for all its pools (SageMaker's API reference, ProductionVariant; read in November 2026).
+    """
+    hosts = {one.host_ami: one.instance for one in placements}
+    if len(hosts) > 1:
+        each = ", ".join(f"{name} {host or 'the default'}" for host, name in hosts.items())
+        raise Unresolvable(
+            f"endpoint.instance_pools: a variant has one host image for all its pools, but these types need: {each}",
+            hint=f"set container.host_ami, name types of one kind, or {_TRIED_IN_ORDER}",
+        )
+    size = max(one.volume_gb for one in placements)
+    disks = next((one.instance for one in placements if has_local_disks(one.instance)), "")
+    if size and disks:
+        needs = next(one.instance for one in placements if one.volume_gb)
+        raise Unresolvable(
+            f"endpoint.instance_pools: {needs} needs a volume of {size} GB, and SageMaker accepts no volume size for "
+            f"{disks}, which has local disks; a variant has one size for all its pools",
+            hint=f"name only types with local disks, or none of them, or {_TRIED_IN_ORDER}",
+        )
+    first, *others = placements
+    return Placement(
+        instance=first.instance,
+        volume_gb=size,
+        host_ami=first.host_ami,
+        instance_pools=PoolSettings(
+            others=tuple(one.instance for one in others), provision_timeout=pools.provision_timeout
+        ),
+    )
 
 
 def _delivery(recipe: Recipe, engine: EngineSpec, size: int) -> Delivery:

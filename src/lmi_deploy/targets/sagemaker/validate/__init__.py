@@ -20,7 +20,6 @@ from lmi_deploy.targets.sagemaker.validate import (
     counts,
     devices,
     images,
-    instance_pools,
     network_isolation,
     output_addresses,
     regions,
@@ -32,7 +31,6 @@ __all__ = ["Issue", "validate"]
 
 _RULES = (
     *devices.RULES,
-    *instance_pools.RULES,
     *images.RULES,
     *network_isolation.RULES,
     *autoscaling.RULES,

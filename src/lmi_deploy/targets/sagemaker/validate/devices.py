@@ -1,4 +1,4 @@
-"""The instance types, checked against engine, tensor-parallel degree and volume."""
+"""The instance types, checked against engine, tensor-parallel degree, volume and instance pools."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ _LADDER = (
     "ml.trn1.32xlarge",
 )
 """What is suggested if the chosen family has nothing large enough; cheapest first."""
+_POOLS: Final = "endpoint.instance_pools"
+_NOT_WITH_POOLS: Final = {
+    "share": "not yet: a shared endpoint has one type, by which lmi places the copies",
+    "candidate": "not yet: each version has one type",
+}
+"""Keys of the group endpoint, and why they do not go with instance pools."""
 
 
 def in_words(machine: Instance) -> str:
@@ -136,4 +142,21 @@ def _volume(recipe: Recipe) -> Iterator[Issue]:
         yield Issue(path="endpoint.volume_gb", what=what, hint="omit it", depends_on=("instance_type",))
 
 
-RULES: tuple[Rule, ...] = (_named, _engine, _degree, _volume)
+def _pools(recipe: Recipe) -> Iterator[Issue]:
+    endpoint = recipe.endpoint
+    if endpoint.instance_pools is None:
+        return
+    if recipe.instance_type == AUTO_INSTANCE or len(recipe.instance_type) == 1:
+        what = f"names one type, and {_POOLS} needs several"
+        hint = f"list two to five types, the preferred one first, or remove {_POOLS}"
+        yield Issue(path="instance_type", what=what, hint=hint, depends_on=(_POOLS,))
+    for key, why in _NOT_WITH_POOLS.items():
+        if getattr(endpoint, key):
+            what = f"cannot be combined with {_POOLS}: {why}"
+            yield Issue(path=f"endpoint.{key}", what=what, hint="remove one of them", depends_on=(_POOLS,))
+    if recipe.compile is not None:
+        what = f"cannot be combined with {_POOLS}: a model is compiled for one type"
+        yield Issue(path="compile", what=what, hint="remove one of them", depends_on=(_POOLS,))
+
+
+RULES: tuple[Rule, ...] = (_named, _engine, _degree, _volume, _pools)
