@@ -6,6 +6,7 @@ import pytest
 
 from lmi_deploy.composition.targets import recipe_issues
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, Vpc
+from lmi_deploy.domain.recipe_instance_keys import InstancePools
 from lmi_deploy.domain.sagemaker.foreign_endpoint import (
     ForeignEndpoint,
     ForeignEndpointConfig,
@@ -17,6 +18,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ModelSettings,
     ObservedEndpoint,
+    PoolSettings,
 )
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.reader import Purpose
@@ -95,7 +97,7 @@ def recipe(given: ForeignEndpoint, files: ModelFiles | None = None, *, model: st
     )
     parsed = parse(imported.text, "shop.yaml", purpose=PURPOSE)
     assert parsed.name == "shop"
-    assert parsed.instance_type == ("ml.g5.12xlarge",)
+    assert parsed.instance_type == given.config.settings.types
     assert parsed.endpoint.role == ROLE
     return imported
 
@@ -222,3 +224,11 @@ def test_secret_is_not_written() -> None:
 )
 def test_managing_tool_is_known_by_its_tags(tags: dict[str, str], words: str) -> None:
     assert managed_by(foreign(tags=tags)) == words
+
+
+@pytest.mark.parametrize("seconds", [900, 0])
+def test_instance_pools_become_a_list_of_types(seconds: int) -> None:
+    pools = PoolSettings(others=("ml.g6.12xlarge", "ml.g5.24xlarge"), provision_timeout=seconds)
+    text = recipe(foreign(config={"instance_pools": pools})).text
+    endpoint = parse(text, "shop.yaml", purpose=PURPOSE).endpoint
+    assert endpoint.instance_pools == InstancePools(provision_timeout=seconds or 1800)
