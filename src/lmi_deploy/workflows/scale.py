@@ -54,7 +54,8 @@ class PreparedScaling:
         if self.price is None:
             return f"unknown: no source has the price ({what})"
         total = format_price(count * self.price.hourly, self.price.currency)
-        return f"{total} an hour ({what}; {self.price.source})"
+        most = "at most " if len(self.change.types) > 1 else ""
+        return f"{most}{total} an hour ({what}; {self.price.source})"
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def test_more_instances_may_have_any_type(app: CloudApp) -> None:
     app.up()
     result = app.lmi("scale", "tiny", "3", "--yes")
     assert result.code == 0, result.err
-    assert f"cost then: $4.22 an hour (3 x {FIRST} or {SECOND}" in result.err
+    assert f"cost then: at most $4.22 an hour (3 x {FIRST} or {SECOND}" in result.err
     assert f"3 of 3 instances (3 x {FIRST})" in app.lmi("status", "tiny").out
 
 
