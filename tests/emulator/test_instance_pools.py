@@ -78,6 +78,16 @@ def test_endpoint_fails_when_no_pool_has_capacity(aws: Emulated, name: str) -> N
     assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", CAPACITY)
 
 
+def test_search_ends_with_the_time_limit_of_the_variant(aws: Emulated, name: str) -> None:
+    rule = {"method": "HOSTING", "path": f"^/provision/{name}/main/{TYPES[1]}"}
+    no_capacity(aws, name, TYPES[0])
+    aws.fault({**rule, "do": {"hang": {"seconds": 86400}}})
+    aws.endpoint(name)
+    found = aws.settled(name)
+    assert found["EndpointStatus"] == "Failed"
+    assert found["FailureReason"] == f"{CAPACITY} No pool had capacity within 600 seconds."
+
+
 def test_another_failure_leads_to_no_other_pool(aws: Emulated, name: str) -> None:
     rule = {"method": "HOSTING", "path": f"^/provision/{name}/main/{TYPES[0]}"}
     aws.fault({**rule, "do": {"answer": {"status": 400, "body": "The role cannot be assumed."}}})

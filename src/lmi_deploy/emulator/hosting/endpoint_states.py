@@ -11,7 +11,6 @@ from lmi_deploy.emulator.hosting.instance_pools import (
     remove_surplus,
     running_count,
     running_type,
-    take_capacity,
     types_of,
 )
 from lmi_deploy.emulator.hosting.instances import InstanceLocation
@@ -175,7 +174,7 @@ class EndpointController(ResourceTasks):
         for variant in (self._row(key)["serving"] or {"variants": ()})["variants"]:
             more = variant["desired_count"] - running_count(variant)
             if more > 0:
-                await take_capacity(variant, more, self._fleets.instances.provisioning(key, variant))
+                await self._fleets.instances.provide(key, variant, more)
 
     async def _delete(self, key: Key) -> None:
         over = self._row(key)["modified"] + DELETION

@@ -16,6 +16,10 @@ from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.record_store import Row
 
 SERVERLESS: Final = "serverless"
+NO_CAPACITY: Final = (
+    "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
+)
+"""AWS's FailureReason of an endpoint with one type (reports); that of instance pools is not documented."""
 _CAPACITY: Final = "capacity"
 
 

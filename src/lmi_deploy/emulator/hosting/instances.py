@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, require_container
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, apply_faults
+from lmi_deploy.emulator.hosting.instance_pools import NO_CAPACITY, take_capacity
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.hosting.resource_tasks import Key
 from lmi_deploy.emulator.hosting.stand_ins import ContainerServers
@@ -142,13 +143,22 @@ class Instances:
             raise
         return instance
 
-    def provisioning(self, key: Key, variant: Row) -> Callable[[str], Awaitable[None]]:
-        """Where a rule says that there is no capacity for an instance type of the variant."""
+    async def provide(self, key: Key, variant: Row, count: int) -> str:
+        """The type of `count` instances more. HostingFailed if a rule says that there is no capacity, or if it makes
+        the search take longer than the variant's time limit.
+        """
 
         async def attempt(kind: str) -> None:
             await self.apply_faults("provision", InstanceLocation(*key, variant["name"], kind))
 
-        return attempt
+        search = take_capacity(variant, count, attempt)
+        limit = variant["params"].get("VariantInstanceProvisionTimeoutInSeconds")
+        if limit is None or "InstancePools" not in variant["params"]:
+            return await search
+        try:
+            return await self.context.clock.limited(limit, search)
+        except TimeoutError as exc:
+            raise HostingFailed(f"{NO_CAPACITY} No pool had capacity within {limit} seconds.") from exc
 
     async def provision(self, started: float) -> None:
         await self.context.clock.until(started + PROVISION)

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.emulator.hosting.instance_pools import running_type, take_capacity
+from lmi_deploy.emulator.hosting.instance_pools import running_type
 from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
 from lmi_deploy.emulator.hosting.resource_tasks import Key
 from lmi_deploy.emulator.record_store import Row
@@ -130,9 +130,7 @@ class Fleets:
         """None for a variant of inference components, which are started later."""
         kind = running_type(variant)  # of an emulator that was started again
         if not kind:
-            kind = await take_capacity(
-                variant, variant["desired_count"], self.instances.provisioning(key, variant)
-            )
+            kind = await self.instances.provide(key, variant, variant["desired_count"])
         place = InstanceLocation(*key, variant["name"], kind)
         if variant["model"] is None:
             await self.instances.provision(started)
