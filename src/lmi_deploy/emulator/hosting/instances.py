@@ -8,6 +8,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,12 +152,13 @@ class Instances:
         async def attempt(kind: str) -> None:
             await self.apply_faults("provision", InstanceLocation(*key, variant["name"], kind))
 
-        search = take_capacity(variant, count, attempt)
-        limit = variant["params"].get("VariantInstanceProvisionTimeoutInSeconds")
-        if limit is None or "InstancePools" not in variant["params"]:
-            return await search
+        params, clock = variant["params"], self.context.clock
+        limit = (
+            params.get("VariantInstanceProvisionTimeoutInSeconds", inf) if "InstancePools" in params else inf
+        )
         try:
-            return await self.context.clock.limited(limit, search)
+            async with clock.deadline(clock.now() + limit):
+                return await take_capacity(variant, count, attempt)
         except TimeoutError as exc:
             raise HostingFailed(f"{NO_CAPACITY} No pool had capacity within {limit} seconds.") from exc
 
