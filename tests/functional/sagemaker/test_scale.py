@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
@@ -153,6 +155,27 @@ def test_instances_that_cannot_be_had_leave_what_serves(app: CloudApp) -> None:
     assert (result.code, count(app)) == (1, 1)
     assert "it did not get 3 instances; 1 instance serves as before: Unable to provision" in result.err
     assert app.lmi("status", "tiny").code == 0
+
+
+def test_other_number_that_autoscaling_set_meanwhile_is_said(
+    app: CloudApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed(app, SCALED)
+    endpoints, sleep = app.cloud.account_state.endpoints, app.clock.sleep
+
+    def turned(seconds: float) -> None:
+        sleep(seconds)
+        change = endpoints["tiny"]
+        if change.then is not None:
+            change.then = replace(change.then, count=2, desired_count=2)
+
+    monkeypatch.setattr(app.clock, "sleep", turned)
+    result = app.lmi(*SCALE)
+    assert (result.code, count(app)) == (1, 2)
+    assert (
+        "to get 3 instances, but something else changed the number while lmi waited: 2 instances"
+        in result.err
+    )
 
 
 def test_overdue_change_is_reported_and_waited_for_again(app: CloudApp) -> None:

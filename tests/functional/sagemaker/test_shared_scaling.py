@@ -192,6 +192,24 @@ def test_copies_without_room_leave_what_serves(app: CloudApp) -> None:
     assert app.lmi("status", "chat").code == 0
 
 
+def test_other_number_of_copies_that_autoscaling_set_meanwhile_is_said(
+    app: CloudApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployed(app, SCALED)
+    components, sleep = app.cloud.account_state.components, app.clock.sleep
+
+    def turned(seconds: float) -> None:
+        sleep(seconds)
+        change = components["chat"]
+        if change.then is not None:
+            change.then = replace(change.then, copies=2, settings=change.then.settings.with_copies(2))
+
+    monkeypatch.setattr(app.clock, "sleep", turned)
+    result = app.lmi("scale", "chat", "3", "--yes")
+    assert (result.code, copies(app)) == (1, 2)
+    assert "to get 3 copies, but something else changed the number while lmi waited: 2 copies" in result.err
+
+
 def test_lost_reply_to_a_number_of_copies_is_continued(app: CloudApp) -> None:
     deployed(app, "")
     app.cloud.account_state.failures.lost.append("set_copies")

@@ -29,6 +29,7 @@ from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.targets.sagemaker import endpoint_waiter
 from lmi_deploy.targets.sagemaker.endpoint_waiter import LogFollower, poll_intervals
 from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
+from lmi_deploy.targets.sagemaker.perform.instance_count import changed_meanwhile
 from lmi_deploy.targets.target import Outcome, Perform
 
 Steps = Generator[Event, None, Outcome]
@@ -121,6 +122,12 @@ class ComponentPerformers:
         serve = f"{counted(observed.copies, 'copy', 'copies')} on {observed.settings.place.endpoint}"
         if observed.status == "InService" and observed.copies == action.copies:
             return serve
+        if (
+            observed.status == "InService"
+            and not observed.reason
+            and observed.settings.place.copies == observed.copies
+        ):
+            raise changed_meanwhile(observed.name, counted(action.copies, "copy", "copies"), serve)
         why = f": {observed.reason}" if observed.reason else ""
         raise DeployFailed(
             f"{observed.name}: it did not get {counted(action.copies, 'copy', 'copies')}; {serve} as before{why}",

@@ -39,6 +39,15 @@ def set_instance_count(
     return _verdict(observed, action)
 
 
+def changed_meanwhile(name: str, wanted: str, serve: str) -> DeployFailed:
+    """SageMaker gives a reason if it cannot change the number."""
+    return DeployFailed(
+        f"{name}: it was to get {wanted}, but something else changed the number while lmi waited: {serve}",
+        hint=f"autoscaling may have done so: `lmi status {name}` shows its bounds; to get that number, run the same "
+        "command again",
+    )
+
+
 def _observe(action: SetInstanceCount, cloud: Cloud) -> ObservedEndpoint:
     observed = cloud.hosting.endpoint(action.endpoint)
     if observed is None:
@@ -60,6 +69,8 @@ def _verdict(observed: ObservedEndpoint, action: SetInstanceCount) -> Outcome:
     serve = f"{counted(observed.count, 'instance')} {'serves' if observed.count == 1 else 'serve'}"
     if observed.status == "InService" and observed.count == action.count:
         return serve
+    if observed.status == "InService" and not observed.reason and observed.desired_count == observed.count:
+        raise changed_meanwhile(action.endpoint, counted(action.count, "instance"), serve)
     kind = NoCapacity if NO_CAPACITY.search(observed.reason) else DeployFailed
     why = f": {observed.reason}" if observed.reason else ""
     if observed.status == "InService":
