@@ -1,18 +1,17 @@
 """The workers of an upload.
 
-They are few at first, and more are added while the processors wait for the network: otherwise more workers only
-compete for Python's lock (`python -m benchmarks transfer`).
+They are few at first, and more are added while the processors are idle, because the network is slower: otherwise more
+workers only compete for Python's lock (`python -m benchmarks transfer`). Busy with other programs counts as busy.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from lmi_deploy.host.cpu_times import CpuIdleMeter, usable_processors
 from lmi_deploy.host.worker_pool import WorkerPool
 from lmi_deploy.weights.buffer_pool import BufferPool, PoolStopped
 from lmi_deploy.weights.transfer_schedule import Schedule
@@ -25,25 +24,7 @@ SHUTDOWN_TIMEOUT = 5.0
 PER_CORE = 2
 """Initial number of workers per processor."""
 SPARE = 0.4
-"""Share of the processors' time: if this much is unused, more workers may be started."""
-
-
-def processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class CpuIdleMeter:
-    """The share of the processors' time that this process did not use since the last call."""
-
-    def __init__(self) -> None:
-        self._count = processors()
-        self._at, self._used = time.monotonic(), time.process_time()
-
-    def __call__(self) -> float:
-        before, used = self._at, self._used
-        self._at, self._used = time.monotonic(), time.process_time()
-        passed = (self._at - before) * self._count
-        return 1.0 - (self._used - used) / passed if passed else 0.0
+"""Share of the processors' time: if this much is idle, more workers are started."""
 
 
 @dataclass(slots=True)
@@ -60,7 +41,7 @@ class UploadWorkers:
     buffers: BufferPool
     stop: threading.Event
     idleness: Callable[[], float] = field(default_factory=CpuIdleMeter)
-    first: int = field(default_factory=lambda: max(4, PER_CORE * processors()))
+    first: int = field(default_factory=lambda: max(4, PER_CORE * len(usable_processors())))
 
     def run(self, most: int) -> Generator[TaskOutcome | None, None, None]:
         """Yields the result of each file, and None on every tick between."""

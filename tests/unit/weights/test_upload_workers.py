@@ -1,7 +1,6 @@
 """The number of workers: few, and more while the CPUs wait for the network."""
 
 import threading
-import time
 from contextlib import closing
 
 import pytest
@@ -11,7 +10,7 @@ from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.weights.buffer_pool import Buffer, BufferPool
 from lmi_deploy.weights.transfer_schedule import Schedule
 from lmi_deploy.weights.upload_task import Job
-from lmi_deploy.weights.upload_workers import CpuIdleMeter, UploadWorkers
+from lmi_deploy.weights.upload_workers import UploadWorkers
 
 MOST = 8
 
@@ -69,13 +68,3 @@ def test_workers_are_not_added_while_the_cpu_is_busy(first: int) -> None:
 
 def test_workers_never_exceed_the_number_of_buffers() -> None:
     assert worked(MOST, idle=0.9, first=50) == MOST
-
-
-def test_idle_share_is_measured_for_this_process() -> None:
-    idle_meter = CpuIdleMeter()
-    threading.Event().wait(0.2)
-    assert idle_meter() > 0.5
-    until = time.monotonic() + 0.2
-    while time.monotonic() < until:
-        sum(range(1000))
-    assert idle_meter() < 1.0
