@@ -26,7 +26,7 @@ def usable_processors() -> frozenset[int]:
 
 
 def cpu_times(processors: Collection[int], stat: Path = _STAT) -> CpuTimes:
-    """Of all processes where the system tells (Linux); elsewhere the time that this process did not use is idle."""
+    """Of all processes on Linux; elsewhere the time that this process did not use is idle."""
     try:
         found = parse_stat(stat.read_text(encoding="ascii"), processors)
     except (OSError, ValueError):
