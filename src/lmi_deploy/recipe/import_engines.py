@@ -95,8 +95,7 @@ def choose_engine(settings: dict[str, str], *, own_code: bool, version: str) -> 
     engine, entry, rolling = (
         settings.pop(key, "") for key in ("engine", "option.entryPoint", "option.rolling_batch")
     )
-    settings.pop("option.mpi_mode", None)
-    settings.pop("option.async_mode", None)
+    own = {key: settings.pop(key, "") for key in ("option.mpi_mode", "option.async_mode")}
     written = settings.pop("option.task", "")
     task = _TASKS.get(written.lower())
     notes = [f"lmi does not support option.task={written}"] if written and task is None else []
@@ -110,6 +109,7 @@ def choose_engine(settings: dict[str, str], *, own_code: bool, version: str) -> 
     if own_code:
         if old:
             notes.append(f"{old[0]}: {old[1]} If your model.py imports it, the import fails.{keep}")
+        notes += _left_out({"option.rolling_batch": rolling, **own}, "custom", old)
         return EngineMatch(engine="custom", task=task, notes=tuple(notes))
     if task is None and _ENCODER_DECODER.search(model):
         task = "text2text-generation"
@@ -120,12 +120,21 @@ def choose_engine(settings: dict[str, str], *, own_code: bool, version: str) -> 
         notes.append(f"{old[0]} became {chosen}. {old[1]}{keep}")
     elif entry and not entry.startswith(("djl_python.huggingface", "djl_python.lmi_vllm")):
         notes.append(f"option.entryPoint={entry} became engine {chosen}")
+    notes += _left_out({"option.rolling_batch": rolling, **own}, chosen, old)
     return EngineMatch(
         engine=chosen,
         task=task,
         builtin=BUILTIN if chosen == "accelerate" and entry == BUILTIN else "",
         notes=tuple(notes),
     )
+
+
+def _left_out(found: Mapping[str, str], engine: Engine, old: tuple[str, str] | None) -> list[str]:
+    """Notes of what lmi chooses itself; the note of an old engine covers its rolling batch."""
+    left = {
+        key: value for key, value in found.items() if value and not (old and key.endswith("rolling_batch"))
+    }
+    return [f"{key}={value} was left out: lmi chooses it for engine {engine}" for key, value in left.items()]
 
 
 def _contains(version: str, name: str) -> bool:

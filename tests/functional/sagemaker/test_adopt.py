@@ -79,6 +79,7 @@ def test_recipe_can_be_printed(by_hand: CloudApp) -> None:
     assert result.code == 0
     assert "\nmodel_id: org/tiny\n" in result.out
     assert not Path("tiny.yaml").exists()
+    assert "Next: save the recipe as tiny.yaml, then lmi adopt tiny --take" in result.err
 
 
 def test_json_has_the_recipe_and_what_it_lacks(by_hand: CloudApp) -> None:
@@ -185,6 +186,16 @@ def test_model_of_another_config_stays(by_hand: CloudApp) -> None:
 def test_endpoint_of_another_deployment_is_refused(by_hand: CloudApp) -> None:
     tag(by_hand, lmi__deployment="chat")
     assert "it belongs to the deployment chat of lmi" in refused(by_hand.lmi(*ADOPT))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_endpoint_that_lmi_created_is_refused(by_hand: CloudApp, shared: bool) -> None:
+    tag(by_hand, lmi__deployment="tiny", **({"lmi__shared": "team"} if shared else {}))
+    by_hand.cloud.account_state.foreign["my-config"] = ("main", "candidate")
+    said = refused(by_hand.lmi(*ADOPT))
+    assert f"tiny: it is {'a shared endpoint' if shared else 'a deployment'} of lmi already" in said
+    assert "use `lmi status tiny`" in said
+    assert not Path("tiny.yaml").exists()
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,6 @@ def test_note_names_the_version_that_keeps_an_old_engine() -> None:
     ("properties", "engine", "builtin"),
     [
         ({"option.entryPoint": "djl_python.huggingface", **MODEL}, "accelerate", "djl_python.huggingface"),
-        ({"engine": "Python", "option.rolling_batch": "vllm", **MODEL}, "vllm", None),
         ({"engine": "Python", **MODEL}, "vllm", None),
         ({"option.task": "text-classification", **MODEL}, "accelerate", None),
     ],
@@ -144,6 +143,16 @@ def test_supported_engine_is_kept(properties: dict[str, str], engine: str, built
     recipe = parse(found.text, "r.yaml")
     assert (recipe.engine, recipe.handler.builtin) == (engine, builtin)
     assert found.notes == ()
+
+
+def test_option_that_lmi_chooses_is_left_out_with_a_note() -> None:
+    found = imported({"engine": "Python", "option.rolling_batch": "vllm", "option.mpi_mode": "true", **MODEL})
+    assert (parse(found.text, "r.yaml").engine, parse(found.text, "r.yaml").options) == ("vllm", ())
+    assert found.notes == (
+        "option.rolling_batch=vllm was left out: lmi chooses it for engine vllm",
+        "option.mpi_mode=true was left out: lmi chooses it for engine vllm",
+    )
+    assert f"# - {found.notes[0]}" in found.text
 
 
 def test_options_of_an_old_server_are_translated_or_listed() -> None:

@@ -128,7 +128,8 @@ def _preview(context: CommandContext, foreign: ForeignEndpoint, fields: dict[str
         later = "correct the recipe"
     except Refused as error:
         later = f"{error.message}: {error.hint}"
-    context.view.note(f"nothing was changed. Next: {later or f'read {path}, then lmi adopt {name} --take'}")
+    read = f"save the recipe as {name.lower()}.yaml" if to_stdout else f"read {path}"
+    context.view.note(f"nothing was changed. Next: {later or f'{read}, then lmi adopt {name} --take'}")
     context.view.result(
         {**fields, "taken": taken, "refused": later}, fields["recipe"] if to_stdout else str(path)
     )

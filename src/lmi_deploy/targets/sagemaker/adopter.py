@@ -25,6 +25,7 @@ from lmi_deploy.targets.sagemaker.plan.adoption import (
     adoption_plan,
     is_recorded,
     require_adoptable,
+    require_not_deployed,
     require_one_variant,
     require_readable,
 )
@@ -52,6 +53,8 @@ class SageMakerAdopter:
                 hint="name another one: `lmi ls` counts the endpoints that lmi did not make, and `aws sagemaker "
                 "list-endpoints` names them; or add --region",
             )
+        tags = {endpoint.arn: hosting.tags(endpoint.arn)}
+        require_not_deployed(name, dict(tags[endpoint.arn]))
         config = hosting.foreign_endpoint_config(endpoint.config) if endpoint.config else None
         if config is None:
             raise Refused(
@@ -71,7 +74,7 @@ class SageMakerAdopter:
             endpoint=endpoint,
             config=config,
             model=model,
-            tags={arn: hosting.tags(arn) for arn in (endpoint.arn, config.arn, model.arn)},
+            tags=tags | {arn: hosting.tags(arn) for arn in (config.arn, model.arn)},
             region=place,
             scaling=cloud.foreign_scaling.read(name, endpoint.variant),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from lmi_deploy import __version__
@@ -22,6 +22,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_ADOPTED,
     TAG_BUCKET,
     TAG_ENGINE,
+    TAG_SHARED,
     TAG_VERSION,
     VARIANT,
     Placement,
@@ -47,6 +48,17 @@ def end_foreign_scaling(observed: CloudObserved) -> Iterator[RemoveForeignScalin
     endpoint = observed.endpoint
     if endpoint is not None and endpoint.variant != VARIANT:
         yield RemoveForeignScaling(endpoint=endpoint.name, variant=endpoint.variant)
+
+
+def require_not_deployed(name: str, tags: Mapping[str, str]) -> None:
+    """Refused if lmi created it: an adopted endpoint has the tag of that, from the first moment that it is lmi's."""
+    if tags.get(TAG) != name or tags.get(TAG_ADOPTED):
+        return
+    what = "a shared endpoint" if tags.get(TAG_SHARED) else "a deployment"
+    raise Refused(
+        f"{name}: it is {what} of lmi already: nothing is to be adopted",
+        hint=f"use `lmi status {name}`",
+    )
 
 
 def require_one_variant(name: str, config: ForeignEndpointConfig) -> None:
