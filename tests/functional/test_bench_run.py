@@ -292,6 +292,7 @@ def test_disk_that_is_full_for_the_report_leaves_the_old_one_and_prints_the_tabl
     full_disk("bench.json")
     ran = app.lmi(*common, "30")
     assert (ran.code, "bench.json: No space left on device" in ran.err) == (2, True), ran.err
+    assert "bench.json: replaces the report of an earlier run" in ran.err
     assert "Latency in milliseconds, end to end" in ran.out
     assert report_of().points[0].counts.sent == 20
     assert not [each.name for each in Path().iterdir() if each.name.endswith(".part")]

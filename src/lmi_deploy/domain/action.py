@@ -62,6 +62,11 @@ class ActionBase:
         digest_tag(cls.kind)(cls)
 
     @property
+    def removes(self) -> bool:
+        """Whether a plan marks it as a removal: as its title says, also in a phase that creates and changes."""
+        return self.phase.removes or self.title.startswith(("remove ", "stop ", "delete "))
+
+    @property
     def title(self) -> str:
         """The action in a few words, for people."""
         return f"{self.verb} {self.subject}"

@@ -59,7 +59,9 @@ def relative_time(moment: str, now: datetime) -> str:
         (3600, "h", 48 * 3600),
         (86400, "d", 31 * 86400),
     ):
-        if distance < most:
-            text = f"{distance // size:.0f} {unit}"
-            return f"{text} ago" if seconds >= 0 else f"in {text}"
+        if seconds >= 0 and distance < most:
+            return f"{distance // size:.0f} {unit} ago"
+        nearest = int(distance / size + 0.5)  # 8 hours less the seconds since then are still "in 8 h"
+        if seconds < 0 and nearest * size < most:
+            return f"in {nearest} {unit}"
     return moment[:10]

@@ -38,6 +38,8 @@ _CAUSED: Final = re.compile(r"^\s*Caused by: (?P<class>[\w.$]+)")
 _JAVA_FRAME: Final = re.compile(r"^\s+(?:at [\w.$/]+[(<]|\.\.\. \d+ more|Suppressed: )")
 _WHAT: Final = re.compile(r"^\s*what\(\):\s")
 _TERMINATED: Final = re.compile(r"^terminate called after throwing")
+_HEADING: Final = re.compile(r"Last error:")
+"""Of NCCL's message: the error is in the next line."""
 _WARNED: Final = re.compile(r"^(?:.{0,200}:\d+: )?\w*Warning\b")
 
 
@@ -204,7 +206,7 @@ class _Stream:
 
 def _kind(line: ParsedLine, text: str, *, named: bool) -> EventKind | None:
     stripped = text.strip()
-    if not stripped or _WARNED.match(stripped):
+    if not stripped or _WARNED.match(stripped) or _HEADING.fullmatch(stripped):
         return None
     if ENDS.search(stripped) or _WHAT.match(text):
         return "end"

@@ -153,7 +153,8 @@ class RecipeReader:
             self.report(place, f"{path}.{suffix}" if suffix else path, what, hint)
 
         value = shape.read(entry.value, notify)
-        if value is INVALID:
+        none_valid = value == () and isinstance(entry.value, MappingNode) and bool(entry.value.entries)
+        if value is INVALID or none_valid:
             self.partial.is_invalid.add(path)
         else:
             self.partial.found[path] = ParsedValue(value, entry.place)

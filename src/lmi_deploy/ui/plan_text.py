@@ -23,7 +23,7 @@ def plan_lines(plan: Plan, estimate: Estimate, paint: Paint) -> Iterator[str]:
         return
     yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
     for action in plan.actions:
-        sign = paint("-", "red") if action.phase.removes else paint("+", "green")
+        sign = paint("-", "red") if action.removes else paint("+", "green")
         yield f"  {sign} {action.title}"
     # Of a first deployment what it creates, in one line; details are in `--json`.
     new = {change.field: change.after for change in plan.changes}

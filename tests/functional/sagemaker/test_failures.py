@@ -134,7 +134,10 @@ def test_next_instance_type_is_tried_without_capacity(app: CloudApp) -> None:
     result = app.up()
     assert "trying the recipe's next instance type" in result.err
     assert app.cloud.account_state.configs[app.observe().serving or ""].settings.instance == "ml.g6.xlarge"
-    assert "nothing to do" in app.up().err
+    assert "Watch and delete it:" in result.err
+    again = app.up().err
+    assert "nothing to do" in again
+    assert ("lmi invoke tiny" in again, "Watch and delete it:" in again) == (True, False), again
     ends(app)
 
 

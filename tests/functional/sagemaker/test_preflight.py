@@ -31,6 +31,14 @@ def test_missing_role_is_reported(app: CloudApp) -> None:
     assert result.code == 1
     assert "not found in the account" in result.err
     assert "`lmi iam tiny.yaml`" in result.err
+    assert "`lmi bootstrap tiny.yaml`" in result.err
+
+
+def test_remedy_that_several_roles_share_is_said_once(app: CloudApp) -> None:
+    write_recipe(f"{PLAIN}weights: {{via: job}}\n")
+    app.cloud.roles.absent |= {ROLE, ROLE.replace("endpoint", "transfer-job")}
+    result = app.lmi("plan")
+    assert (result.code, result.err.count("`lmi bootstrap tiny.yaml`")) == (1, 1), result.err
 
 
 def test_hint_repeats_overlay_and_overrides(app: CloudApp) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.sagemaker.actions import SetExpiry
 from tests.support.hypothesis_settings import examples
 
 ACTIONS: tuple[type[Action], ...] = get_args(Action)
@@ -88,3 +89,9 @@ def test_every_action_has_a_title_and_a_key(kind: type[Action], data: st.DataObj
     assert action.title.split()[0].islower()
     assert action.key.startswith(f"{kind.kind}:")
     assert action.key.endswith(action.subject)
+    named = kind.kind.startswith(("Remove", "Delete", "Stop", "Untag"))
+    assert action.removes == (named or (isinstance(action, SetExpiry) and not action.ttl)), action.title
+
+
+def test_action_without_a_time_to_live_removes_the_expiry() -> None:
+    assert [SetExpiry(endpoint="e", ttl=ttl).removes for ttl in (0, 60)] == [True, False]

@@ -244,3 +244,14 @@ embed-1  | Error: Could not create backend
 )
 def test_kind_of_a_failure(message: str, kind: str) -> None:
     assert first(message).id == kind
+
+
+def test_heading_of_nccl_is_no_failure() -> None:
+    log = [
+        "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/NCCLUtils.hpp:317",
+        "Some other line",
+        "Last error:",
+        "Error while creating shared memory segment /dev/shm/nccl-abc (size 9637888)",
+    ]
+    assert "Last error:" not in [cause.evidence for cause in find_causes(log)]
+    assert find_causes(["Last error:"]) == []

@@ -141,6 +141,8 @@ def command(
     else:
         ref = find_deployment(name, context.deps, where)
         planned = _of_deployment(ref, context, sending, load, by_job)
+    if output.is_file() and output.stat().st_size:
+        context.view.note(f"{output}: replaces the report of an earlier run; -o FILE keeps it")
     with writing(output):
         output.touch()  # refused before the run, not after it
     kept = RecordsFile(records, planned.name) if records else None

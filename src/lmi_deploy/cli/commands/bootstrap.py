@@ -107,8 +107,9 @@ def _next(wanted: WantedSetup, spec: Spec) -> Iterator[str]:
         yield f"  aws iam attach-user-policy --user-name YOUR-USER --policy-arn {wanted.policy.arn}"
     elif wanted.provider is None:
         yield (
-            "The deployer's policy is too long for a managed policy, and was not created. Put it into your role, as "
-            "`lmi iam` prints it, or use --shared PREFIX."
+            "The deployer's policy is too long for a managed policy, and was not created. Add it to your role as an "
+            "inline policy, which may be longer: `lmi iam` prints the command. Or run `lmi bootstrap` again with "
+            "--shared PREFIX: one policy for all deployments whose names start with PREFIX."
         )
     if wanted.provider is not None:
         role = wanted.roles[-1]

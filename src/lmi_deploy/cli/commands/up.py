@@ -155,11 +155,14 @@ def _how_to_invoke(deployment: DeploymentPlan, address: str) -> str:
     prompt = (
         '"What is the capital of France?"' if spec.probe.prompt else f"--body {shlex.quote(spec.probe.body)}"
     )
+    invoke = f"lmi invoke {spec.name} {prompt}"
+    if deployment.plan.empty:
+        return f"{spec.name} answers at {where}\n  {invoke}"
     return f"""
 {spec.name} answers at {where}
 
 Invoke it:
-  lmi invoke {spec.name} {prompt}
+  {invoke}
 {examples}
 Watch and delete it:
   lmi status {spec.name}    lmi logs {spec.name} -f    lmi down {spec.name}

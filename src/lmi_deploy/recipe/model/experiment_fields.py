@@ -36,7 +36,7 @@ _TEXT = ScalarField(scalar_type(OneLine("text")))
 _GROUP: dict[str, FieldType] = {
     "recipe": _TEXT,
     "overlay": _TEXT,
-    "set": MappingField(PairRules()),
+    "set": MappingField(PairRules(joined=True)),
     "factors": MappingField(PairRules()),
 }
 

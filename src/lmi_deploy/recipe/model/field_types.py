@@ -152,7 +152,8 @@ class MappingField:
             notify(place, exc.what, exc.hint, key)
             return INVALID
         if not isinstance(node, ScalarNode):
-            return _unless_invalid(node, notify, f"expected one value, not {describe(node)}", key)
+            hint = self.rules.flat(key, node)
+            return _unless_invalid(node, notify, f"expected one value, not {describe(node)}", key, hint)
         if node.plain and not node.text:
             notify(place, "has no value", 'write "" for an empty text', key)
             return INVALID
@@ -290,7 +291,7 @@ def all_valid(values: list[Any]) -> Any:
     return INVALID if any(value is INVALID for value in values) else tuple(values)
 
 
-def _unless_invalid(node: Node, notify: Report, what: str, suffix: str = "") -> InvalidMarker:
+def _unless_invalid(node: Node, notify: Report, what: str, suffix: str = "", hint: str = "") -> InvalidMarker:
     if not isinstance(node, InvalidNode):
-        notify(node.place, what, "", suffix)
+        notify(node.place, what, hint, suffix)
     return INVALID

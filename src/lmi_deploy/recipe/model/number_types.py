@@ -6,6 +6,7 @@ import re
 
 from lmi_deploy.catalog import sagemaker_limits
 from lmi_deploy.domain.recipe_key_types import Integer, Limited, Number, Seconds
+from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.recipe.model.scalar_type import InvalidValue, ScalarType, Schema
 from lmi_deploy.recipe.yaml.tree import quoted
 
@@ -84,7 +85,8 @@ def _duration(text: str, low: int, high: int) -> int:
         raise InvalidValue(f"{quoted(text)} is not a duration", "write 3600, 90m, 8h or 2d")
     number = int(match[1]) * _UNITS[match[2]]
     if not low <= number <= high:
-        raise InvalidValue(f"{number} seconds is out of range", f"use {low} to {high} seconds")
+        given = text if match[2] else f"{number} seconds"
+        raise InvalidValue(f"{given} is out of range", f"use {duration_text(low)} to {duration_text(high)}")
     return number
 
 

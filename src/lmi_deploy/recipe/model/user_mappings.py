@@ -16,7 +16,7 @@ from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.recipe.model.scalar_type import InvalidValue
 from lmi_deploy.recipe.model.scalar_types import scalar_type
 from lmi_deploy.recipe.secret_detection import names_secret
-from lmi_deploy.recipe.yaml.tree import quoted
+from lmi_deploy.recipe.yaml.tree import MappingNode, Node, quoted
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _DISTANCE = re.compile(r"(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")
@@ -222,6 +222,14 @@ class PairRules(NamedTuple):
     key: Callable[[str], str] = str
     value: Callable[[str], str] = str
     limit: str = ""
+    joined: bool = False
+    """Whether a key is a path in a recipe, such as options.dtype."""
+
+    def flat(self, key: str, node: Node) -> str:
+        """The hint for keys that were written as a mapping in a mapping."""
+        if not self.joined or not isinstance(node, MappingNode):
+            return ""
+        return f"write {', '.join(f'{key}.{name}: VALUE' for name in node.entries)}"
 
 
 PAIR_RULES: Mapping[str, PairRules] = {
@@ -234,5 +242,5 @@ PAIR_RULES: Mapping[str, PairRules] = {
     "property": PairRules(property_key, property_value),
     "step": PairRules(step_distance, step_change),
     "tag": PairRules(tag_key, partial(_matching_rule, "tag_value"), "tags"),
-    "text": PairRules(),
+    "text": PairRules(joined=True),
 }

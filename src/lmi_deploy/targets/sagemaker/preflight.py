@@ -66,14 +66,14 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
     # IAM's simulation takes the asterisk of `regions` for a name: only this region is asked.
     spec = replace(spec, place=replace(spec.cloud, regions=()))
     place, cloud = spec.cloud, open_cloud()
-    iam = f"`lmi iam {recipe}` prints what"
     required, made = policies(spec), plan.has_action(MakeBucket)
+    deployer = required.deployer
     topic: _Check = ("the topic of the alarms", lambda: topic_findings(plan, place, cloud))
     checks: tuple[_Check, ...] = (
-        ("the role", lambda: role_findings(place.role, required.execution, cloud, iam)),
-        ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, iam)),
-        ("the role of the schedule", lambda: _scheduler_role(plan, place, required, cloud, iam)),
-        ("your own permissions", lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=made)),
+        ("the role", lambda: role_findings(place.role, required.execution, cloud, recipe)),
+        ("the role of the transfer job", lambda: _job_role(plan, place, required, cloud, recipe)),
+        ("the role of the schedule", lambda: _scheduler_role(plan, place, required, cloud, recipe)),
+        ("your own permissions", lambda: deployer_findings(deployer, cloud, recipe, makes_bucket=made)),
         ("the quota", lambda: _quota(spec, cloud) if _takes_instances(plan, place) else ()),
         ("the secret", lambda: secret_findings(place.token_secret, place.region, cloud)),
         topic,
@@ -91,12 +91,12 @@ def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tupl
     if place is None or required.compile is None:
         return ()
     role, job = place.role, required.compile
-    iam, makes_bucket = f"`lmi iam {recipe}` prints what", plan.has_action(MakeBucket)
+    makes_bucket = plan.has_action(MakeBucket)
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
-        ("the role of the job", lambda: role_findings(role, job, cloud, iam)),
+        ("the role of the job", lambda: role_findings(role, job, cloud, recipe)),
         (
             "your own permissions",
-            lambda: deployer_findings(required.deployer, cloud, iam, makes_bucket=makes_bucket),
+            lambda: deployer_findings(required.deployer, cloud, recipe, makes_bucket=makes_bucket),
         ),
         ("the quota", lambda: _job_quota(place, cloud)),
     )
@@ -109,7 +109,7 @@ def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tupl
 
 def preflight_load(name: str, settings: JobSettings, cloud: Cloud, bucket: str) -> tuple[str, ...]:
     """The same for `lmi bench --via job`: the role of the job, and the quota of its instance type."""
-    caller, iam = cloud.caller, "`lmi iam RECIPE --set bench.via=job` prints what"
+    caller, recipe = cloud.caller, "RECIPE --set bench.via=job"
     at = f"arn:{caller.partition}"
     rights = Policy(
         grants=tuple(
@@ -122,7 +122,7 @@ def preflight_load(name: str, settings: JobSettings, cloud: Cloud, bucket: str) 
     )
     quota = partial(_processing_quota, settings.instance, settings.count, cloud, "another instance type")
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
-        ("the role of the load job", lambda: role_findings(settings.role, rights, cloud, iam)),
+        ("the role of the load job", lambda: role_findings(settings.role, rights, cloud, recipe)),
         ("the quota", quota),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
@@ -163,7 +163,7 @@ def _run_check(what: str, check: Callable[[], Iterable[PreflightFinding]]) -> It
 def _refusal(name: str, stopping: list[PreflightFinding]) -> LmiError:
     kind = stopping[0].error
     assert kind is not None
-    hints = "; ".join(dict.fromkeys(one.hint for one in stopping if one.hint))
+    hints = "; ".join(dict.fromkeys(part for one in stopping if one.hint for part in one.hint.split("; ")))
     if len(stopping) == 1:
         return kind(stopping[0].text, hint=hints)
     count = f"{name}: {counted(len(stopping), 'problem')}; nothing was created"
@@ -171,41 +171,42 @@ def _refusal(name: str, stopping: list[PreflightFinding]) -> LmiError:
 
 
 def _job_role(
-    plan: Plan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
+    plan: Plan, place: SageMakerPlace, required: Policies, cloud: Cloud, recipe: str
 ) -> Iterator[PreflightFinding]:
     """Only if a job will run: existing weights need none."""
     if place.job is not None and required.job is not None and plan.has_action(RunTransferJob):
-        yield from role_findings(place.job.role, required.job, cloud, iam)
+        yield from role_findings(place.job.role, required.job, cloud, recipe)
 
 
 def _scheduler_role(
-    plan: Plan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
+    plan: Plan, place: SageMakerPlace, required: Policies, cloud: Cloud, recipe: str
 ) -> Iterator[PreflightFinding]:
     if required.scheduler is not None and plan.has_action(ScheduleDeletion):
-        yield from role_findings(place.scheduler_role, required.scheduler, cloud, iam, service=SCHEDULER)
+        yield from role_findings(place.scheduler_role, required.scheduler, cloud, recipe, service=SCHEDULER)
 
 
 def role_findings(
-    role: str, policy: Policy, cloud: Cloud, iam: str, *, service: str = SAGEMAKER
+    role: str, policy: Policy, cloud: Cloud, recipe: str, *, service: str = SAGEMAKER
 ) -> Iterator[PreflightFinding]:
-    """Whether it exists, trusts the service, and has the rights. `iam` begins the remedy."""
-    iam = f"{iam} the role {role} needs"
+    """Whether it exists, trusts the service, and has the rights."""
+    iam = f"`lmi iam {recipe}` prints what the role {role} needs"
+    setup = f"`lmi bootstrap {recipe}` sets up the bucket and the roles"
     try:
         why = cloud.roles.assumable(role, service)
     except NotFound as error:
-        yield PreflightFinding(error.message, NotFound, f"{iam}, and the commands that create it")
+        yield PreflightFinding(error.message, NotFound, f"{iam}, and the commands that create it; {setup}")
         return
     if why:
-        yield PreflightFinding(f"the role {role}: {why}", AccessError, iam)
+        yield PreflightFinding(f"the role {role}: {why}", AccessError, f"{iam}; {setup}")
         return
     for right in cloud.roles.lacking(role, policy.rights):
         text = f"the role {role} may not {_words(right)}"
         optional = right.action.startswith(OPTIONAL_PERMISSIONS)
-        yield PreflightFinding(text) if optional else PreflightFinding(text, AccessError, iam)
+        yield PreflightFinding(text) if optional else PreflightFinding(text, AccessError, f"{iam}; {setup}")
 
 
 def deployer_findings(
-    deployer: Policy, cloud: Cloud, iam: str, *, makes_bucket: bool
+    deployer: Policy, cloud: Cloud, recipe: str, *, makes_bucket: bool
 ) -> Iterator[PreflightFinding]:
     """The caller's own permissions."""
     needed = (*_NEEDED, *_FOR_BUCKET) if makes_bucket else _NEEDED
@@ -213,7 +214,7 @@ def deployer_findings(
     for right in lacking:
         text = f"{cloud.caller.arn} may not {_words(right)}"
         if right.action.startswith(needed):
-            yield PreflightFinding(text, AccessError, f"{iam} deploying it needs")
+            yield PreflightFinding(text, AccessError, f"`lmi iam {recipe}` prints what deploying it needs")
     later = sorted({right.action for right in lacking if not right.action.startswith(needed)})
     if later:
         yield PreflightFinding(f"{cloud.caller.arn} lacks permissions for later steps: {', '.join(later)}")

@@ -48,8 +48,7 @@ def role_check(cloud: Cloud, recipe: Recipe | None) -> Iterator[SetupFinding]:
     role = role_arn(
         recipe.endpoint.role if recipe else None, _facts(cloud), default=ENDPOINT_ROLE, key="endpoint.role"
     )
-    iam = f"`lmi iam {recipe.arguments if recipe else 'RECIPE'}` prints what"
-    found = role_findings(role, _NO_RIGHTS, cloud, iam)
+    found = role_findings(role, _NO_RIGHTS, cloud, recipe.arguments if recipe else "RECIPE")
     yield from _translated(found, required=recipe is not None, ok=f"{role}: SageMaker may assume it")
 
 
@@ -97,11 +96,10 @@ def secret_check(cloud: Cloud, recipe: Recipe) -> Iterator[SetupFinding]:
 def permission_check(cloud: Cloud, spec: Spec, recipe: str) -> Iterator[SetupFinding]:
     """Of the caller, and of the execution role: what this deployment needs."""
     required, place = policies(spec), spec.cloud
-    iam = f"`lmi iam {recipe}` prints what"
     makes_bucket = not cloud.account.has_bucket(place.bucket)
-    own = deployer_findings(required.deployer, cloud, iam, makes_bucket=makes_bucket)
+    own = deployer_findings(required.deployer, cloud, recipe, makes_bucket=makes_bucket)
     yield from _translated(own, required=True, ok=f"{cloud.caller.arn} may deploy it")
-    role = role_findings(place.role, required.execution, cloud, iam)
+    role = role_findings(place.role, required.execution, cloud, recipe)
     yield from _translated(role, required=True, ok=f"{place.role} has what the container needs")
 
 

@@ -61,4 +61,11 @@ def _combined(recipe: Recipe) -> Iterator[Issue]:
         yield Issue(path="endpoint.update.policy", what=what, hint=hint, depends_on=(_KEY,))
 
 
-RULES: tuple[Rule, ...] = (_complete, _combined)
+def _own_name(recipe: Recipe) -> Iterator[Issue]:
+    given = recipe.endpoint.candidate
+    if given is not None and "name" in dict(given.set):
+        what = "cannot be set: both versions are one deployment, with one name"
+        yield Issue(path=f"{_KEY}.set.name", what=what, hint="remove it", depends_on=(_KEY,))
+
+
+RULES: tuple[Rule, ...] = (_complete, _combined, _own_name)
