@@ -141,10 +141,7 @@ def command(
     else:
         ref = find_deployment(name, context.deps, where)
         planned = _of_deployment(ref, context, sending, load, by_job)
-    if output.is_file() and output.stat().st_size:
-        context.view.note(f"{output}: replaces the report of an earlier run; -o FILE keeps it")
-    with writing(output):
-        output.touch()  # refused before the run, not after it
+    _claim(output, context)
     kept = RecordsFile(records, planned.name) if records else None
     report, times, failure = _measure(planned.run, context, kept)
     report = in_layout(with_cloudwatch(report, times, planned.between, cloudwatch_wait, context), layout)
@@ -152,6 +149,14 @@ def command(
     written = show_report(report, context, files)
 
     _conclude(report, context, written, _Ended(failure, url, planned.job, undecided, kept))
+
+
+def _claim(output: Path, context: CommandContext) -> None:
+    """Refused before the run, not after it; an earlier report is replaced, and the user learns it while it exists."""
+    if output.is_file() and output.stat().st_size:
+        context.view.note(f"{output}: replaces the report of an earlier run; -o FILE keeps it")
+    with writing(output):
+        output.touch()
 
 
 @dataclass(frozen=True, slots=True)
