@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -74,7 +75,9 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
 
 
 def _billed(generation: Generation, ref: DeploymentRef, deps: Dependencies) -> BilledInstances:
-    """With instance pools, at the average price of the instances that it has now."""
+    """With instance pools, at the average price of the instances that it has now; with a candidate, of both versions:
+    they share the requests, and both cost.
+    """
     place = generation.serving.place
     if not isinstance(place, SageMakerServing) or place.component is not None:
         return BilledInstances()
@@ -82,6 +85,9 @@ def _billed(generation: Generation, ref: DeploymentRef, deps: Dependencies) -> B
     if len(generation.types) > 1:
         endpoint = deps.cloud(ref.region).hosting.endpoint(ref.name)
         running = endpoint.running_types if endpoint and endpoint.running_types else running
+    if candidate := generation.serving.candidate:
+        also = {candidate.instance: candidate.serving.cloud.count}
+        running = tuple((Counter(dict(running)) + Counter(also)).items())
     table, count = price_table(deps), sum(number for _, number in running)
     priced = [(table.price(name, place.region), number) for name, number in running]
     hourly = [price.hourly * number for price, number in priced if price]

@@ -273,7 +273,7 @@ def _cell(name: str, value: object) -> str:
     if name in ("size", "memory") and isinstance(value, (int, float)):
         return size_text(value)
     if name == "costs" and value:  # `lmi status` shows its parts, which would make the table too wide to read
-        value = str(value).partition(" (")[0]
+        value = re.split(r": | \(", str(value))[0]
     if name in _TIMES and isinstance(value, str):
         from datetime import UTC, datetime
 

@@ -26,6 +26,8 @@ NOT_SEEN: Final = (
     "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",
     "changes of a price: every hour has the price of now",
     "the types that instance pools took: every hour has the price of the type that costs most",
+    "types and numbers from before the oldest generation that a record has (it keeps 5), and earlier bounds of "
+    "autoscaling: every hour has those of the recorded generation",
     "other numbers of instances that a shared endpoint (`endpoint.share`) had: every hour has the number of now",
     "transfer and compile jobs, storage and data transfer",
 )
@@ -47,6 +49,13 @@ class Month:
             raise UsageRefused(f"--month {text}: not a month", hint="write it as 2026-11") from None
         return cls(start=start, end=(start + timedelta(days=32)).replace(day=1))
 
+    def require_begun(self, now: datetime) -> None:
+        if now < self.start:
+            raise UsageRefused(
+                f"--month {self.text}: it has not begun; now it is {now:%Y-%m}",
+                hint="name this month, whose projection reaches to its end, or an earlier one",
+            )
+
     @property
     def text(self) -> str:
         return f"{self.start:%Y-%m}"
@@ -65,6 +74,8 @@ class Usage:
     running: bool
     """Whether it still serves; then `end` is now."""
     price: Price | None
+    variant: str = ""
+    """`main` or `candidate`, of an endpoint with a candidate, which counts in both; empty for any other."""
     models: tuple[str, ...] = ()
     """Of an endpoint that deployments share: those on it now. It counts once, whatever is on it."""
 
@@ -101,11 +112,10 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                 continue
             record = target.read_record(one.ref)
             models[_endpoint_below(one, record)].append(one.ref.name)
-            for generation, start, end in _spans(record.generations if record else (), one, now):
-                start, end = max(start, month.start), min(end, month.end)
-                if start >= end:
-                    continue
-                place = generation.serving.cloud
+            for generation, start, end, running in _spans(
+                record.generations if record else (), one, month, now
+            ):
+                place, candidate = generation.serving.cloud, generation.serving.candidate
                 if place.component is not None:
                     continue  # the instances are the shared endpoint's
                 instance, of_type = dearest_type(generation.types, partial(price, one.ref.region))
@@ -116,14 +126,22 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                     autoscaled=place.scaling is not None,
                     start=start,
                     end=end,
-                    running=end == now,
+                    running=running,
                     price=of_type,
+                    variant="main" if candidate else "",
                 )
                 yield usage
-                if candidate := generation.serving.candidate:
+                if candidate:
                     instance, count = candidate.instance, candidate.serving.cloud.count
                     of_type = price(one.ref.region, instance)
-                    yield replace(usage, instance=instance, count=count, autoscaled=False, price=of_type)
+                    yield replace(
+                        usage,
+                        variant="candidate",
+                        instance=instance,
+                        count=count,
+                        autoscaled=False,
+                        price=of_type,
+                    )
 
         for one in listing.found:
             yield from _of_shared(one, tuple(models[one.ref.name]), month, deps, price)
@@ -146,9 +164,10 @@ def _of_shared(
     now, created = deps.clock.now(), parse_moment(one.created)
     if one.shared != "endpoint" or created is None or one.status in _FREE:
         return
-    start, end = max(created, month.start), min(now, month.end)
-    if start >= end:
+    span = _within(month, created, now, now, serves=True)
+    if span is None:
         return
+    start, end, running = span
     hosting = deps.cloud(one.ref.region).hosting
     endpoint = hosting.endpoint(one.ref.name)
     config = hosting.endpoint_config(endpoint.config) if endpoint else None
@@ -163,19 +182,40 @@ def _of_shared(
         autoscaled=config.settings.instance_scaling is not None,
         start=start,
         end=end,
-        running=end == now,
+        running=running,
         price=price(one.ref.region, instance) if instance else None,
         models=models,
     )
 
 
 def _spans(
-    generations: tuple[Generation, ...], one: ListedDeployment, now: datetime
-) -> Iterator[tuple[Generation, datetime, datetime]]:
-    """Each generation serves until the next one; the last one until now, if the endpoint exists."""
+    generations: tuple[Generation, ...], one: ListedDeployment, month: Month, now: datetime
+) -> Iterator[tuple[Generation, datetime, datetime, bool]]:
+    """Each generation serves until the next one; the last one until now, if the endpoint exists: then it runs.
+
+    The oldest one that is recorded begins with its endpoint: that costs before it serves, and the record keeps few.
+    """
     starts = [parse_moment(generation.since) for generation in generations]
-    ends = [*starts[1:], None if one.status in _FREE else now]
+    created = parse_moment(one.created)
+    if starts and starts[0] is not None and created is not None:
+        starts[0] = min(starts[0], created)
+    exists = one.status not in _FREE
+    ends = [*starts[1:], now if exists else None]
     # Without a record there is one end, and no start.
-    for generation, start, end in zip(generations, starts, ends, strict=False):
-        if start is not None and end is not None:
-            yield generation, start, end
+    for number, (generation, start, end) in enumerate(zip(generations, starts, ends, strict=False), start=1):
+        if start is None or end is None:
+            continue
+        span = _within(month, start, end, now, serves=exists and number == len(generations))
+        if span is not None:
+            yield generation, *span
+
+
+def _within(
+    month: Month, start: datetime, end: datetime, now: datetime, *, serves: bool
+) -> tuple[datetime, datetime, bool] | None:
+    """The part of a time within the month, and whether it goes on. One that goes on may have begun after now, by the
+    clock of another machine: then it has no hours yet.
+    """
+    begin, until = max(min(start, now), month.start), min(end, month.end)
+    running = serves and until == now
+    return (begin, until, running) if begin < until or (running and begin == until) else None

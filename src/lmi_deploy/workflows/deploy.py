@@ -101,7 +101,7 @@ class _Attempt:
         if detached:
             return
         # Settled before the old generation is removed: from here on the new one is current.
-        journal.commit(replace(pending, since=self._now(), took=self.progress.took or pending.took))
+        journal.commit(replace(pending, since=self._since(pending), took=self.progress.took or pending.took))
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
@@ -134,6 +134,14 @@ class _Attempt:
 
     def _now(self) -> str:
         return self.deps.clock.now().isoformat(timespec="seconds")
+
+    def _since(self, settled: Generation) -> str:
+        """Now, unless the server that serves goes on: only scaling, shares or tags were changed around it."""
+        record, plan = self.case.observed.record, self.case.plan
+        current = record.current if record and record.coming is None else None
+        starts = plan.has_action(Phase.START) or plan.has_action(Phase.SWITCH)
+        same = current is not None and current.server == settled.server and not starts
+        return current.since if same and current else self._now()
 
     def _generation(self) -> Generation:
         deployment = self.case

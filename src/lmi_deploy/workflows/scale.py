@@ -33,6 +33,8 @@ class PreparedScaling:
     """Of an hour of one instance, with instance pools of the type that costs most; None if no source has it, and of
     copies, which cost nothing by themselves.
     """
+    candidate_price: Price | None = None
+    """The same of the candidate's instances."""
 
     @property
     def estimate(self) -> Estimate:
@@ -47,15 +49,28 @@ class PreparedScaling:
         )
 
     def hourly(self, count: int) -> float | None:
-        return round(count * self.price.hourly, 4) if self.price else None
+        """Of so many instances and the candidate's; None if a price is unknown."""
+        total = self._total(count)
+        return None if total is None else round(total, 4)
+
+    def _total(self, count: int) -> float | None:
+        if self.price is None:
+            return None
+        if self.change.candidate is None:
+            return count * self.price.hourly
+        own, of_candidate = count * self.price.hourly, self.candidate_price
+        return own + self.change.candidate[1] * of_candidate.hourly if of_candidate else None
 
     def _cost(self, count: int) -> str:
         what = f"{count} x {' or '.join(self.change.types) or 'an unknown instance type'}"
-        if self.price is None:
+        if self.change.candidate is not None:
+            instance, number = self.change.candidate
+            what += f", and its candidate {number} x {instance or 'an unknown instance type'}"
+        total = self._total(count)
+        if self.price is None or total is None:
             return f"unknown: no source has the price ({what})"
-        total = format_price(count * self.price.hourly, self.price.currency)
         most = "at most " if len(self.change.types) > 1 else ""
-        return f"{most}{total} an hour ({what}; {self.price.source})"
+        return f"{most}{format_price(total, self.price.currency)} an hour ({what}; {self.price.source})"
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -83,8 +98,14 @@ def prepare_scaling(
     observed = target.observe_scaling(ref)
     plan, change = target.plan_count(observed, count)
     types = () if change.shared else change.types
-    _, price = dearest_type(types, lambda name: deps.cloud(observed.ref.region).prices.hourly(name))
-    prepared = PreparedScaling(ref=observed.ref, plan=plan, change=change, price=price)
+    candidate = (change.candidate[0],) if change.candidate and change.candidate[0] else ()
+    prices = [
+        dearest_type(names, lambda name: deps.cloud(observed.ref.region).prices.hourly(name))[1]
+        for names in (types, candidate)
+    ]
+    prepared = PreparedScaling(
+        ref=observed.ref, plan=plan, change=change, price=prices[0], candidate_price=prices[1]
+    )
     cost = 0.0 if change.shared else prepared.hourly(count)
     if max_hourly is not None and not plan.empty and (cost is None or cost > max_hourly):
         hint = "omit --max-hourly" if cost is None else "allow more, or set fewer instances"

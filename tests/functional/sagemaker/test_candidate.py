@@ -182,6 +182,23 @@ def test_price_and_quota_count_both_versions(served: CloudApp) -> None:
     )
 
 
+def test_list_and_scale_count_both_versions(served: CloudApp) -> None:
+    write_recipe(WEIGHTED.replace("options.dtype: fp32", "options.dtype: fp32, instance_type: ml.g6.xlarge"))
+    served.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.13
+    served.up()
+    assert "$2.54 an hour" in served.lmi("ls").out
+    refused = served.lmi("scale", "tiny", "2", "--yes", "--max-hourly", "3")
+    assert (
+        refused.code,
+        "would cost $3.95 an hour (2 x ml.g5.xlarge, and its candidate 1 x" in refused.err,
+    ) == (
+        5,
+        True,
+    ), refused.err
+    scaled = served.lmi("scale", "tiny", "2", "--yes", "--json").result
+    assert (scaled["hourly_before"], scaled["hourly"]) == (pytest.approx(2.538), pytest.approx(3.946))
+
+
 def test_interrupted_wait_still_gives_the_candidate_its_share(served: CloudApp) -> None:
     write_recipe(WEIGHTED)
     detached = served.lmi("up", "--yes", "--detach")

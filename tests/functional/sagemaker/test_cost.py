@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
-from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.errors import AccessError
+from tests.functional.sagemaker.test_candidate import WEIGHTED
 from tests.functional.sagemaker.test_many import rows, serving
-from tests.support.cloud_app import CloudApp
+from tests.support.cloud_app import CloudApp, write_recipe
 
 
 def current(app: CloudApp, name: str) -> Generation:
@@ -24,7 +27,9 @@ def test_hours_and_cost_of_what_runs(app: CloudApp) -> None:
     assert result.code == 0, result.out
     row = rows(result)["b"]
     assert (row["instance"], row["count"], row["hours"], row["end"]) == ("ml.g5.xlarge", 1, 2.0, "")
-    assert (row["start"], row["cost"]) == (current(app, "b").since, 2.82)
+    created = datetime.fromisoformat(app.cloud.account_state.endpoints["b"].observed.created)
+    assert row["start"] == created.isoformat(timespec="seconds") <= current(app, "b").since
+    assert 2.82 <= row["cost"] < 3
     total = result.result["total"]
     assert 5.6 < total < 5.9
     assert result.result["projected"] > total
@@ -42,6 +47,40 @@ def test_an_updated_deployment_has_a_row_for_each_generation(app: CloudApp) -> N
     assert [row["count"] for row in found] == [1, 2]
     assert found[0]["end"] == found[1]["start"]
     assert found[1]["hours"] == 2.0
+
+
+def test_change_in_place_and_forgotten_generations_keep_the_time_that_was_billed(app: CloudApp) -> None:
+    app.up()
+    since = current(app, "tiny").since
+    app.clock.sleep(3600)
+    app.up("--set", "tags.team=other")
+    assert current(app, "tiny").since == since
+    for number in range(KEPT_GENERATIONS + 1):
+        app.clock.sleep(3600)
+        app.up("--set", f"options.max_model_len={512 + number}")
+    found = [line for line in app.lmi("cost", "--json").lines if line["event"] == "row"]
+    created = datetime.fromisoformat(app.cloud.account_state.endpoints["tiny"].observed.created)
+    assert len(found) == KEPT_GENERATIONS
+    assert found[0]["start"] == created.isoformat(timespec="seconds")
+    assert sum(row["hours"] for row in found) >= KEPT_GENERATIONS + 2
+    assert any("oldest generation" in text for text in app.lmi("cost", "--json").result["not_seen"])
+
+
+def test_each_version_of_an_endpoint_with_a_candidate_is_named(app: CloudApp) -> None:
+    write_recipe(WEIGHTED)
+    app.up()
+    app.clock.sleep(3600)
+    found = [line for line in app.lmi("cost", "--json").lines if line["event"] == "row"]
+    assert [row["variant"] for row in found] == ["main", "candidate"]
+    serving(app, "b")
+    assert rows(app.lmi("cost", "--json"))["b"]["variant"] == ""
+
+
+def test_month_that_has_not_begun_is_refused_and_a_past_one_is_whole(app: CloudApp) -> None:
+    future = app.lmi("cost", "--month", "2999-01")
+    assert (future.code, "2999-01: it has not begun" in future.err) == (2, True), future.err
+    past = app.lmi("cost", "--month", "2001-02")
+    assert (past.code, "2001-02: $0.00" in past.err) == (0, True), past.err
 
 
 def test_a_month_without_deployments_costs_nothing(app: CloudApp) -> None:

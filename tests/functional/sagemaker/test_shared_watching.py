@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 from tests.functional.sagemaker.test_expiry import before_the_lock
 from tests.functional.sagemaker.test_idle import IDLE, used
@@ -140,6 +141,17 @@ def test_shared_endpoint_costs_once_with_its_models_named(app: CloudApp) -> None
     app.lmi("down", "chat", "--yes")
     assert rows(app.lmi("cost", "--json"))["team"]["models"] == ["code"]
     assert "  code  " in app.lmi("cost").out
+
+
+def test_shared_endpoint_that_a_later_clock_created_has_no_hours_yet(app: CloudApp) -> None:
+    app.cloud.prices.hourly_of[GPUS] = 7.0
+    serving(app, "chat")
+    found = app.cloud.account_state.endpoints["team"]
+    later = (app.clock.now() + timedelta(hours=2)).isoformat()
+    found.observed = replace(found.observed, created=later)
+    result = app.lmi("cost", "--json")
+    assert (rows(result)["team"]["hours"], result.result["total"]) == (0.0, 0)
+    assert result.result["projected"] > 0
 
 
 def test_shared_endpoint_costs_by_its_number_of_instances_beside_others(app: CloudApp) -> None:

@@ -29,14 +29,16 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
     context = open_context(as_json=as_json)
     now = context.deps.clock.now()
     chosen = Month.parse(month or f"{now:%Y-%m}")
+    chosen.require_begun(now)
     found = [*usages(chosen, region, context.deps)]
     context.view.rows([_row(usage) for usage in found], spare=_SPARE)
     currency = next((usage.price.currency for usage in found if usage.price), "USD")
     total = sum(usage.cost or 0.0 for usage in found)
     projected = total + sum(usage.rest(chosen.end) for usage in found)
     unpriced = sorted({usage.instance for usage in found if usage.price is None})
+    so_far = ", so far" if now < chosen.end else ""
     context.view.note(
-        f"{chosen.text}, so far: {format_price(total, currency)}; an estimate, AWS's bill counts"
+        f"{chosen.text}{so_far}: {format_price(total, currency)}; an estimate, AWS's bill counts"
     )
     if any(usage.running for usage in found):
         context.view.note(
@@ -60,6 +62,7 @@ def _row(usage: Usage) -> Mapping[str, Any]:
     price = usage.price
     return {
         "name": usage.ref.name,
+        "variant": usage.variant,
         "models": list(usage.models),
         "region": usage.ref.region,
         "instance": usage.instance,

@@ -137,6 +137,8 @@ class ScalingBounds(TypedDict):
 
 
 class ScaleResult(DeploymentFields):
+    """`hourly_before`, `hourly`: of the endpoint, with its candidate; null if a price is unknown."""
+
     instance: str
     count_before: int
     count: int
@@ -165,11 +167,12 @@ class DashboardBodyResult(TypedDict):
 
 
 class UsageRow(TypedDict):
-    """`hourly` and `cost` are null if the price is unknown; `end` is empty while it runs. `models`: those on a shared
-    endpoint.
+    """`hourly` and `cost` are null if the price is unknown; `end` is empty while it runs. `variant`: `main` or
+    `candidate` of an endpoint that has a candidate; empty for any other. `models`: those on a shared endpoint.
     """
 
     name: str
+    variant: str
     models: list[str]
     region: str
     instance: str

@@ -27,6 +27,8 @@ class CountChange:
     of: ScalableKind = "variant"
     shared: str = ""
     """The endpoint whose instances the copies are on; empty for instances."""
+    candidate: tuple[str, int] | None = None
+    """The type and number of the candidate's instances, which stay; the type is empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

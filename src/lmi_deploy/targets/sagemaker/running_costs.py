@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.currency import format_price
-from lmi_deploy.domain.observed_state import CloudObserved
+from lmi_deploy.domain.observed_state import CloudObserved, Price
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
@@ -40,27 +40,53 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
         return ""  # the instances are the shared endpoint's, whatever is on it
     main = _main_hourly(observed, endpoint, instance, prices)
     candidate = _candidate_hourly(observed, prices)
-    return f"{main}, and its candidate {candidate}" if main and candidate else main
+    if not main or not candidate:
+        return main
+    parts = (*_main_instances(endpoint, instance), *_candidate_instances(observed))
+    return f"{_total(parts, prices)}{main}, and its candidate {candidate}"
+
+
+def _total(parts: tuple[tuple[str, int], ...], prices: Prices) -> str:
+    """In front of its parts; empty if a price is unknown."""
+    known = [(price, count) for name, count in parts if (price := _price(name, prices, "hosting"))]
+    if len(known) < len(parts):
+        return ""
+    total = sum(price.hourly * count for price, count in known)
+    return f"{format_price(total, known[0][0].currency)} an hour: "
+
+
+def _main_instances(endpoint: ObservedEndpoint, instance: str) -> tuple[tuple[str, int], ...]:
+    if running := endpoint.running_types:
+        return running
+    # One that serves may have scaled to zero; one that is created does not show its instances yet.
+    least = 0 if endpoint.status == "InService" else 1
+    return ((instance, max(endpoint.count, endpoint.desired_count, least)),)
+
+
+def _candidate_instances(observed: CloudObserved) -> tuple[tuple[str, int], ...]:
+    candidate, instance = (
+        observed.endpoint.candidate if observed.endpoint else None,
+        candidate_instance(observed),
+    )
+    if candidate is None or not instance:
+        return ()
+    return ((instance, max(candidate.count, candidate.desired_count, 1)),)
 
 
 def _main_hourly(observed: CloudObserved, endpoint: ObservedEndpoint, instance: str, prices: Prices) -> str:
-    if running := endpoint.running_types:
-        return ", and ".join(_in_words(count, name, prices, use="hosting") for name, count in running)
-    # One that serves may have scaled to zero; one that is created does not show its instances yet.
-    least = 0 if endpoint.status == "InService" else 1
-    count = max(endpoint.count, endpoint.desired_count, least)
+    parts = _main_instances(endpoint, instance)
+    if endpoint.running_types:
+        return ", and ".join(_in_words(count, name, prices, use="hosting") for name, count in parts)
+    ((_, count),) = parts
     found = _in_words(count, instance, prices, use="hosting")
     others = observed.config.settings.types[1:] if observed.config else ()
     return f"{found}, unless SageMaker takes {' or '.join(others)}" if found and others and count else found
 
 
 def _candidate_hourly(observed: CloudObserved, prices: Prices) -> str:
-    endpoint, instance = observed.endpoint, candidate_instance(observed)
-    candidate = endpoint.candidate if endpoint else None
-    if candidate is None or not instance:
-        return ""
-    count = max(candidate.count, candidate.desired_count, 1)
-    return _in_words(count, instance, prices, use="hosting") or f"an unknown price ({count} x {instance})"
+    for instance, count in _candidate_instances(observed):
+        return _in_words(count, instance, prices, use="hosting") or f"an unknown price ({count} x {instance})"
+    return ""
 
 
 def _job_hourly(job: ObservedJob, prices: Prices) -> str:
@@ -72,14 +98,18 @@ def _job_hourly(job: ObservedJob, prices: Prices) -> str:
 
 
 def _in_words(count: int, instance: str, prices: Prices, *, use: Use) -> str:
-    try:
-        price = prices.hourly(instance, use)
-    except LmiError:
-        return ""
+    price = _price(instance, prices, use)
     if price is None:
         return ""
     total = format_price(count * price.hourly, price.currency)
     return f"{total} an hour ({count} x {instance}; {price.source})"
+
+
+def _price(instance: str, prices: Prices, use: Use) -> Price | None:
+    try:
+        return prices.hourly(instance, use)
+    except LmiError:
+        return None
 
 
 def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:

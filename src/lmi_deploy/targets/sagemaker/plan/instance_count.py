@@ -13,6 +13,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange, SetInstanceCount
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, counted_units
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
+from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instance
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 
 _COUNTED: Final = frozenset({"InService", "Updating", "SystemUpdating"})
@@ -34,6 +35,7 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
         scaling=observed.scaling,
         of=kind,
         shared=endpoint.shared,
+        candidate=_candidate(observed),
     )
     timeout = current.serving.cloud.wait_timeout or 2 * PROVISION
     action: SetInstanceCount | SetCopyCount = SetInstanceCount(
@@ -44,6 +46,13 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
     serving = endpoint.status == "InService" and endpoint.count == endpoint.desired_count == count
     changes = count_change((), change.before, count, kind)
     return Plan(deployment=endpoint.name, actions=() if serving else (action,), changes=changes), change
+
+
+def _candidate(observed: CloudObserved) -> tuple[str, int] | None:
+    candidate = observed.endpoint.candidate if observed.endpoint else None
+    if candidate is None:
+        return None
+    return candidate_instance(observed), max(candidate.count, candidate.desired_count, 1)
 
 
 def recipe_count(spec: Spec) -> int:
