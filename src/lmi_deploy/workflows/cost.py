@@ -15,6 +15,7 @@ from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING
+from lmi_deploy.domain.serving_record import CandidateServing
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.list_deployments import list_with_status
@@ -132,16 +133,7 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                 )
                 yield usage
                 if candidate:
-                    instance, count = candidate.instance, candidate.serving.cloud.count
-                    of_type = price(one.ref.region, instance)
-                    yield replace(
-                        usage,
-                        variant="candidate",
-                        instance=instance,
-                        count=count,
-                        autoscaled=False,
-                        price=of_type,
-                    )
+                    yield _of_candidate(candidate, usage, price)
 
         for one in listing.found:
             yield from _of_shared(one, tuple(models[one.ref.name]), month, deps, price)
@@ -152,6 +144,19 @@ def _endpoint_below(one: ListedDeployment, record: Record | None) -> str:
     latest = record.known[-1] if record and record.known else None
     component = latest.serving.cloud.component if latest and one.components else None
     return component.place.endpoint if component else ""
+
+
+def _of_candidate(
+    candidate: CandidateServing, main: Usage, price: Callable[[str, str], Price | None]
+) -> Usage:
+    return replace(
+        main,
+        variant="candidate",
+        instance=candidate.instance,
+        count=candidate.serving.cloud.count,
+        autoscaled=False,
+        price=price(main.ref.region, candidate.instance),
+    )
 
 
 def _of_shared(

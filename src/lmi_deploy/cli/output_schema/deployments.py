@@ -137,8 +137,6 @@ class ScalingBounds(TypedDict):
 
 
 class ScaleResult(DeploymentFields):
-    """`hourly_before`, `hourly`: of the endpoint, with its candidate; null if a price is unknown."""
-
     instance: str
     count_before: int
     count: int
