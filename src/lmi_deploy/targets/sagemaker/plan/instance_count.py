@@ -13,7 +13,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange, SetInstanceCount
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, counted_units
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
-from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instance
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 
 _COUNTED: Final = frozenset({"InService", "Updating", "SystemUpdating"})
@@ -52,7 +51,10 @@ def _candidate(observed: CloudObserved) -> tuple[str, int] | None:
     candidate = observed.endpoint.candidate if observed.endpoint else None
     if candidate is None:
         return None
-    return candidate_instance(observed), max(candidate.count, candidate.desired_count, 1)
+    current = observed.record.current if observed.record else None
+    live = observed.config.settings.candidate if observed.config else None
+    known = live or (current.serving.candidate if current else None)
+    return known.instance if known else "", max(candidate.count, candidate.desired_count, 1)
 
 
 def recipe_count(spec: Spec) -> int:
