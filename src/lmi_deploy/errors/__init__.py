@@ -39,7 +39,7 @@ EXIT_ADVICE: dict[int, str] = {
     "ask again later",
     5: "nothing was changed; follow the message; for a stale plan, run `lmi plan` again",
     6: "do not retry blindly: the source or the copy is damaged",
-    7: "a measured objective was not met, or the report is INVALID and shows nothing of it",
+    7: "a measured objective was not met, or cannot be judged because the report is INVALID",
     8: "measure longer, or accept it with `--undecided pass`",
     130: "run the command again to continue; the message says what exists and costs money",
 }
