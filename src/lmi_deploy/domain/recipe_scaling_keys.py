@@ -96,8 +96,9 @@ class StepScaling:
         of = f" of {dimensions}" if dimensions else ""
         steps = ", ".join(f"{change} from {distance}" for distance, change in self.adjustments)
         unit = things if self.unit == "instances" else self.unit
+        bound = "at least" if self.when == "above" else "at most"
         return (
-            f"{self.statistic} of {self.namespace} {self.metric}{of} {self.when} {self.threshold:g} for {self.minutes} "
+            f"{self.statistic} of {self.namespace} {self.metric}{of} {bound} {self.threshold:g} for {self.minutes} "
             f"min: {steps} {unit}, then {self.cooldown} s pause"
         )
 

@@ -14,7 +14,7 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of, streams_adapters
-from lmi_deploy.errors import DeployFailed, NotFound, UsageRefused
+from lmi_deploy.errors import DeployFailed, LmiError, NotFound, UsageRefused
 from lmi_deploy.workflows.awaiting_copies import CopyAwaiter, CopyWait
 from lmi_deploy.workflows.dependencies import Dependencies
 
@@ -222,5 +222,15 @@ def require_serving(ref: DeploymentRef, deps: Dependencies) -> ServingRecord:
             hint=f"run `lmi status {ref.name}` for the reason and the next step",
         )
     if record is None or record.current is None:
-        raise NotFound(f"{ref.name}: no such deployment is running", hint="`lmi ls` lists the deployments")
+        raise NotFound(f"{ref.name}: {_absence(ref, deps)}", hint="`lmi ls` lists the deployments")
     return record.current.serving
+
+
+def _absence(ref: DeploymentRef, deps: Dependencies) -> str:
+    """Why what has no record does not answer: it does not exist, or its models answer for it."""
+    target = deps.targets[ref.target]
+    try:
+        status, why = target.status_of(target.observe(ref))
+    except LmiError:  # who may only invoke knows no more
+        status, why = "absent", ""
+    return "no such deployment is running" if status == "absent" else f"it answers no requests itself: {why}"

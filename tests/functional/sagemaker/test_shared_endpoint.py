@@ -257,3 +257,15 @@ def test_keys_that_a_shared_endpoint_cannot_have_are_refused(app: CloudApp, endp
     refused = app.lmi("plan", "chat.yaml")
     assert refused.code == 2
     assert said in refused.err
+
+
+def test_name_of_the_shared_endpoint_leads_to_its_models(app: CloudApp) -> None:
+    write("chat")
+    up(app, "chat")
+    for command in (("invoke", "team", "hello"), ("logs", "team")):
+        result = app.lmi(*command)
+        assert (result.code, "chat" in result.err, "a shared endpoint" in result.err) == (6, True, True), (
+            result.err
+        )
+    assert "no such deployment is running" in app.lmi("invoke", "nobody", "hello").err
+    assert "nobody: no such deployment in" in app.lmi("rollback", "nobody", "--yes").err

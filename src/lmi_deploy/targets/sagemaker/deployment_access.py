@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.targets.sagemaker.observed_components import shared_name
+from lmi_deploy.targets.sagemaker.observed_components import shared_endpoint, shared_name
 from lmi_deploy.targets.target import AccessToken
 
 
@@ -29,6 +29,13 @@ def log_lines(
         plain = logs.group(ref.name)
         group = component if component and plain and shared_name(read_record()) else plain or component
     if not group and read_record() is None:
+        shared = shared_endpoint(ref.name, cloud)
+        if shared.endpoint is not None and not shared.not_owned_reason:
+            names = ", ".join(model.name for model in shared.models) or "none"
+            raise NotFound(
+                f"{ref.name}: a shared endpoint has no log of its own, but its models have: {names}",
+                hint="name one of them",
+            )
         raise NotFound(
             f"{ref.name}: no such deployment in {ref.place}, and no logs of one",
             hint="`lmi ls` lists the deployments; for another region add --region",

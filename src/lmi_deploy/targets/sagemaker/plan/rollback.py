@@ -203,6 +203,11 @@ def _default(observed: CloudObserved) -> Generation:
     if record and record.coming and record.coming.server in known and not lacks(record.coming, observed):
         return record.coming  # an earlier rollback was interrupted
     possible = [generation for generation in earlier(observed) if not lacks(generation, observed)]
+    if not observed.exists:
+        raise NotFound(
+            f"{observed.ref.name}: no such deployment in {observed.ref.place}",
+            hint="`lmi ls` lists the deployments",
+        )
     if not possible:
         raise NotFound(
             f"{observed.ref.name}: no earlier generation to roll back to",
