@@ -50,10 +50,10 @@ class Month:
             raise UsageRefused(f"--month {text}: not a month", hint="write it as 2026-11") from None
         return cls(start=start, end=(start + timedelta(days=32)).replace(day=1))
 
-    def require_begun(self, now: datetime) -> None:
+    def require_started(self, now: datetime) -> None:
         if now < self.start:
             raise UsageRefused(
-                f"--month {self.text}: it has not begun; now it is {now:%Y-%m}",
+                f"--month {self.text}: it is in the future; now it is {now:%Y-%m}",
                 hint="name this month, whose projection reaches to its end, or an earlier one",
             )
 
@@ -218,7 +218,7 @@ def _spans(
 def _within(
     month: Month, start: datetime, end: datetime, now: datetime, *, serves: bool
 ) -> tuple[datetime, datetime, bool] | None:
-    """The part of a time within the month, and whether it goes on. One that goes on may have begun after now, by the
+    """The part of a time within the month, and whether it goes on. One that goes on may have started after now, by the
     clock of another machine: then it has no hours yet.
     """
     begin, until = max(min(start, now), month.start), min(end, month.end)

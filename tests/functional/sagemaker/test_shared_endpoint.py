@@ -264,7 +264,7 @@ def test_name_of_the_shared_endpoint_leads_to_its_models(app: CloudApp) -> None:
     up(app, "chat")
     for command in (("invoke", "team", "hello"), ("logs", "team")):
         result = app.lmi(*command)
-        assert (result.code, "chat" in result.err, "a shared endpoint" in result.err) == (6, True, True), (
+        assert (result.code, "chat" in result.err, "a shared endpoint" in result.err) == (1, True, True), (
             result.err
         )
     assert "no such deployment is running" in app.lmi("invoke", "nobody", "hello").err

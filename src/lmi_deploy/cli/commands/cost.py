@@ -29,7 +29,7 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
     context = open_context(as_json=as_json)
     now = context.deps.clock.now()
     chosen = Month.parse(month or f"{now:%Y-%m}")
-    chosen.require_begun(now)
+    chosen.require_started(now)
     found = [*usages(chosen, region, context.deps)]
     context.view.rows([_row(usage) for usage in found], spare=_SPARE)
     currency = next((usage.price.currency for usage in found if usage.price), "USD")
