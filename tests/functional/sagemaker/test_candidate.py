@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.api.deployment_lookup import known
+from lmi_deploy.bench.deployment_target import deployed_target
 from lmi_deploy.domain.inference_http import VARIANT_HEADER, HttpRequest, ResponseHead
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedCandidate, ObservedEndpoint
+from lmi_deploy.workflows.price_refresh import price_table
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.fake_hosting import ok_response
 
@@ -197,6 +200,20 @@ def test_list_and_scale_count_both_versions(served: CloudApp) -> None:
     ), refused.err
     scaled = served.lmi("scale", "tiny", "2", "--yes", "--json").result
     assert (scaled["hourly_before"], scaled["hourly"]) == (pytest.approx(2.538), pytest.approx(3.946))
+
+
+@pytest.mark.parametrize("other", ["ml.g5.xlarge", "ml.g5.2xlarge"])
+def test_measured_deployment_is_billed_with_both_versions(served: CloudApp, other: str) -> None:
+    write_recipe(WEIGHTED.replace("options.dtype: fp32", f"options.dtype: fp32, instance_type: {other}"))
+    served.up()
+    deps = served.deps()
+    [ref] = known(deps)
+    billed = deployed_target(ref, deps).billed
+    names = dict.fromkeys(["ml.g5.xlarge", other])
+    assert (billed.instance, billed.count) == (" and ".join(names), 2)
+    prices = [price_table(deps).price(name, ref.region) for name in ("ml.g5.xlarge", other)]
+    assert billed.price is not None
+    assert billed.price.hourly * 2 == pytest.approx(sum(price.hourly for price in prices if price))
 
 
 def test_interrupted_wait_still_gives_the_candidate_its_share(served: CloudApp) -> None:
