@@ -121,7 +121,7 @@ def test_deleted_model_gets_no_dashboard(app: CloudApp) -> None:
 def test_endpoint_itself_has_no_dashboard(app: CloudApp) -> None:
     serving(app, "chat")
     refused = app.lmi("dashboard", "team")
-    assert "no such deployment is running" in refused.err
+    assert "it answers no requests itself: a shared endpoint" in refused.err
     assert (refused.code, app.cloud.dashboards.found) == (1, {})
 
 
