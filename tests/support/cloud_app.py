@@ -165,5 +165,16 @@ class CloudApp(LocalApp):
         return self.depot().weights
 
 
+def while_waiting(app: CloudApp, act: Callable[[], None]) -> None:
+    """From now on `act` happens after each pause of `lmi`: what another program does in the meantime."""
+    sleep = app.clock.sleep
+
+    def paused(seconds: float) -> None:
+        sleep(seconds)
+        act()
+
+    app.clock.sleep = paused  # type: ignore[method-assign]
+
+
 def write_recipe(text: str = RECIPE) -> None:
     Path("tiny.yaml").write_text(text)

@@ -152,6 +152,7 @@ PURE = (
                 "autoscaling",
                 "component_place",
                 "costs",
+                "deployed_instance",
                 "desired_state",
                 "download_time",
                 "in_place",

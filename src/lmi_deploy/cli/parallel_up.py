@@ -112,23 +112,15 @@ class ParallelUp:
     def _own_limit(self, plan: DeploymentPlan) -> float:
         """For its next regions, where the prices are others: its cost here, and an equal part of what is left."""
         assert self.max_hourly is not None
-        costs = self._costs()
-        left = self.max_hourly - sum(cost or 0.0 for cost in costs.values())
-        return (costs[plan.spec.name, plan.ref.place] or 0.0) + left / len(costs)
-
-    def _costs(self) -> dict[tuple[str, str], float | None]:
-        """Per hour, by name and place; None: the price is unknown."""
-        return {
-            (plan.spec.name, plan.ref.place): plan.target.most_hourly(plan.spec, plan.inventory)
-            for plan in self.plans.values()
-        }
+        left = self.max_hourly - sum(_most_hourly(each) or 0.0 for each in self.plans.values())
+        return (_most_hourly(plan) or 0.0) + left / len(self.plans)
 
     def _require_affordable(self) -> str:
         """The cost of all together, in words; Refused if it may be above the limit."""
         most = self.max_hourly
         for deployment in self.plans.values():
             deployment.require_affordable(most)
-        found = [*self._costs().values()]
+        found = [_most_hourly(plan) for plan in self.plans.values()]
         total = sum(cost for cost in found if cost is not None)
         if most is not None and total > most:
             text = format_price(total, "USD")
@@ -138,6 +130,11 @@ class ParallelUp:
             )
         more = ", and more whose price is unknown" if None in found else ""
         return f"; at most {format_price(total, 'USD')} an hour together{more}" if total else ""
+
+
+def _most_hourly(plan: DeploymentPlan) -> float | None:
+    """None if the price is unknown."""
+    return plan.target.most_hourly(plan.spec, plan.inventory)
 
 
 def _require_different(key: str, values: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import CloudError
-from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.cloud_app import RECIPE, CloudApp, while_waiting, write_recipe
 from tests.support.crash_scenarios import SCALED
 from tests.support.fake_hosting import NO_CAPACITY
 from tests.support.local_app import Ran
@@ -157,19 +157,15 @@ def test_instances_that_cannot_be_had_leave_what_serves(app: CloudApp) -> None:
     assert app.lmi("status", "tiny").code == 0
 
 
-def test_other_number_that_autoscaling_set_meanwhile_is_said(
-    app: CloudApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_number_that_autoscaling_set_meanwhile_is_said(app: CloudApp) -> None:
     deployed(app, SCALED)
-    endpoints, sleep = app.cloud.account_state.endpoints, app.clock.sleep
 
-    def turned(seconds: float) -> None:
-        sleep(seconds)
-        change = endpoints["tiny"]
+    def scale_to_two() -> None:
+        change = app.cloud.account_state.endpoints["tiny"]
         if change.then is not None:
             change.then = replace(change.then, count=2, desired_count=2)
 
-    monkeypatch.setattr(app.clock, "sleep", turned)
+    while_waiting(app, scale_to_two)
     result = app.lmi(*SCALE)
     assert (result.code, count(app)) == (1, 2)
     assert (

@@ -9,7 +9,7 @@ import pytest
 from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent
 from lmi_deploy.errors import AccessError, CloudError
 from tests.functional.sagemaker.test_shared_endpoint import actions, up, write
-from tests.support.cloud_app import CloudApp
+from tests.support.cloud_app import CloudApp, while_waiting
 
 SCALED = ", autoscaling: {min: 1, max: 4, concurrent_requests_per_model: 8}"
 ZERO = (
@@ -192,19 +192,15 @@ def test_copies_without_room_leave_what_serves(app: CloudApp) -> None:
     assert app.lmi("status", "chat").code == 0
 
 
-def test_other_number_of_copies_that_autoscaling_set_meanwhile_is_said(
-    app: CloudApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_number_of_copies_that_autoscaling_set_meanwhile_is_said(app: CloudApp) -> None:
     deployed(app, SCALED)
-    components, sleep = app.cloud.account_state.components, app.clock.sleep
 
-    def turned(seconds: float) -> None:
-        sleep(seconds)
-        change = components["chat"]
+    def scale_to_two() -> None:
+        change = app.cloud.account_state.components["chat"]
         if change.then is not None:
             change.then = replace(change.then, copies=2, settings=change.then.settings.with_copies(2))
 
-    monkeypatch.setattr(app.clock, "sleep", turned)
+    while_waiting(app, scale_to_two)
     result = app.lmi("scale", "chat", "3", "--yes")
     assert (result.code, copies(app)) == (1, 2)
     assert "to get 3 copies, but something else changed the number while lmi waited: 2 copies" in result.err

@@ -18,13 +18,20 @@ def deployed_instance(observed: CloudObserved) -> str:
     return found.instance if found else ""
 
 
-def candidate_instance(observed: CloudObserved) -> str:
-    """The same of its candidate."""
+def _candidate_instance(observed: CloudObserved) -> str:
     if observed.config is not None and observed.config.settings.candidate is not None:
         return observed.config.settings.candidate.instance
     found = _generation(observed)
     candidate = found.serving.candidate if found else None
     return candidate.instance if candidate else ""
+
+
+def candidate_instances(observed: CloudObserved) -> tuple[str, int] | None:
+    """The type and number of its candidate's instances; the type is empty if it is unknown. None without one."""
+    candidate = observed.endpoint.candidate if observed.endpoint else None
+    if candidate is None:
+        return None
+    return _candidate_instance(observed), max(candidate.count, candidate.desired_count, 1)
 
 
 def _generation(observed: CloudObserved) -> Generation | None:

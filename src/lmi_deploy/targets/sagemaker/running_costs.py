@@ -8,7 +8,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING, Observe
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.prices import Prices, Use
-from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instance, deployed_instance
+from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instances, deployed_instance
 
 
 def hourly(observed: CloudObserved, prices: Prices) -> str:
@@ -38,12 +38,13 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
         return ""
     if endpoint.shared:
         return ""  # the instances are the shared endpoint's, whatever is on it
-    main = _main_hourly(observed, endpoint, instance, prices)
-    candidate = _candidate_hourly(observed, prices)
-    if not main or not candidate:
+    parts = _main_instances(endpoint, instance)
+    main, found = _main_hourly(observed, parts, prices), candidate_instances(observed)
+    if not main or found is None or not found[0]:
         return main
-    parts = (*_main_instances(endpoint, instance), *_candidate_instances(observed))
-    return f"{_total(parts, prices)}{main}, and its candidate {candidate}"
+    name, count = found
+    candidate = _in_words(count, name, prices, use="hosting") or f"an unknown price ({count} x {name})"
+    return f"{_total((*parts, found), prices)}{main}, and its candidate {candidate}"
 
 
 def _total(parts: tuple[tuple[str, int], ...], prices: Prices) -> str:
@@ -63,30 +64,15 @@ def _main_instances(endpoint: ObservedEndpoint, instance: str) -> tuple[tuple[st
     return ((instance, max(endpoint.count, endpoint.desired_count, least)),)
 
 
-def _candidate_instances(observed: CloudObserved) -> tuple[tuple[str, int], ...]:
-    candidate, instance = (
-        observed.endpoint.candidate if observed.endpoint else None,
-        candidate_instance(observed),
+def _main_hourly(observed: CloudObserved, parts: tuple[tuple[str, int], ...], prices: Prices) -> str:
+    found = ", and ".join(_in_words(count, name, prices, use="hosting") for name, count in parts)
+    is_placed = observed.endpoint is not None and bool(observed.endpoint.running_types)
+    others = () if is_placed or observed.config is None else observed.config.settings.types[1:]
+    return (
+        f"{found}, unless SageMaker takes {' or '.join(others)}"
+        if found and others and parts[0][1]
+        else found
     )
-    if candidate is None or not instance:
-        return ()
-    return ((instance, max(candidate.count, candidate.desired_count, 1)),)
-
-
-def _main_hourly(observed: CloudObserved, endpoint: ObservedEndpoint, instance: str, prices: Prices) -> str:
-    parts = _main_instances(endpoint, instance)
-    if endpoint.running_types:
-        return ", and ".join(_in_words(count, name, prices, use="hosting") for name, count in parts)
-    ((_, count),) = parts
-    found = _in_words(count, instance, prices, use="hosting")
-    others = observed.config.settings.types[1:] if observed.config else ()
-    return f"{found}, unless SageMaker takes {' or '.join(others)}" if found and others and count else found
-
-
-def _candidate_hourly(observed: CloudObserved, prices: Prices) -> str:
-    for instance, count in _candidate_instances(observed):
-        return _in_words(count, instance, prices, use="hosting") or f"an unknown price ({count} x {instance})"
-    return ""
 
 
 def _job_hourly(job: ObservedJob, prices: Prices) -> str:

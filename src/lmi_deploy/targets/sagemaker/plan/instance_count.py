@@ -13,6 +13,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange, SetInstanceCount
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, counted_units
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
+from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instances
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 
 _COUNTED: Final = frozenset({"InService", "Updating", "SystemUpdating"})
@@ -34,7 +35,7 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
         scaling=observed.scaling,
         of=kind,
         shared=endpoint.shared,
-        candidate=_candidate(observed),
+        candidate=candidate_instances(observed),
     )
     timeout = current.serving.cloud.wait_timeout or 2 * PROVISION
     action: SetInstanceCount | SetCopyCount = SetInstanceCount(
@@ -45,16 +46,6 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
     serving = endpoint.status == "InService" and endpoint.count == endpoint.desired_count == count
     changes = count_change((), change.before, count, kind)
     return Plan(deployment=endpoint.name, actions=() if serving else (action,), changes=changes), change
-
-
-def _candidate(observed: CloudObserved) -> tuple[str, int] | None:
-    candidate = observed.endpoint.candidate if observed.endpoint else None
-    if candidate is None:
-        return None
-    current = observed.record.current if observed.record else None
-    live = observed.config.settings.candidate if observed.config else None
-    known = live or (current.serving.candidate if current else None)
-    return known.instance if known else "", max(candidate.count, candidate.desired_count, 1)
 
 
 def recipe_count(spec: Spec) -> int:
