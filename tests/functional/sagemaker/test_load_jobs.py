@@ -125,6 +125,7 @@ def test_quota_and_role_are_checked_before_the_job(deployed: CloudApp) -> None:
     result = deployed.lmi(*BY_JOB, "-c", "2")
     assert result.code == 1
     assert "`lmi iam RECIPE --set bench.via=job` prints what the role" in result.err
+    assert "bootstrap" not in result.err  # it makes no role for load jobs
     assert left(deployed) == []
 
 

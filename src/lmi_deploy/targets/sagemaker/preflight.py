@@ -122,7 +122,7 @@ def preflight_load(name: str, settings: JobSettings, cloud: Cloud, bucket: str) 
     )
     quota = partial(_processing_quota, settings.instance, settings.count, cloud, "another instance type")
     checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
-        ("the role of the load job", lambda: role_findings(settings.role, rights, cloud, recipe)),
+        ("the role of the load job", lambda: role_findings(settings.role, rights, cloud, recipe, made=False)),
         ("the quota", quota),
     )
     found = [one for what, check in checks for one in _run_check(what, check)]
@@ -186,23 +186,23 @@ def _scheduler_role(
 
 
 def role_findings(
-    role: str, policy: Policy, cloud: Cloud, recipe: str, *, service: str = SAGEMAKER
+    role: str, policy: Policy, cloud: Cloud, recipe: str, *, service: str = SAGEMAKER, made: bool = True
 ) -> Iterator[PreflightFinding]:
-    """Whether it exists, trusts the service, and has the rights."""
+    """Whether it exists, trusts the service, and has the rights. `made`: whether `lmi bootstrap` makes such a role."""
     iam = f"`lmi iam {recipe}` prints what the role {role} needs"
-    setup = f"`lmi bootstrap {recipe}` sets up the bucket and the roles"
+    setup = f"; `lmi bootstrap {recipe}` sets up the bucket and the roles" if made else ""
     try:
         why = cloud.roles.assumable(role, service)
     except NotFound as error:
-        yield PreflightFinding(error.message, NotFound, f"{iam}, and the commands that create it; {setup}")
+        yield PreflightFinding(error.message, NotFound, f"{iam}, and the commands that create it{setup}")
         return
     if why:
-        yield PreflightFinding(f"the role {role}: {why}", AccessError, f"{iam}; {setup}")
+        yield PreflightFinding(f"the role {role}: {why}", AccessError, f"{iam}{setup}")
         return
     for right in cloud.roles.lacking(role, policy.rights):
         text = f"the role {role} may not {_words(right)}"
         optional = right.action.startswith(OPTIONAL_PERMISSIONS)
-        yield PreflightFinding(text) if optional else PreflightFinding(text, AccessError, f"{iam}; {setup}")
+        yield PreflightFinding(text) if optional else PreflightFinding(text, AccessError, f"{iam}{setup}")
 
 
 def deployer_findings(
