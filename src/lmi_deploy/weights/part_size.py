@@ -12,6 +12,8 @@ LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
 """S3: bytes of a part (but the last), and parts of an object."""
 USUAL = 8 * MIB
 """Small, so that the same memory contains more of them: servers limit each connection, and more are open at once."""
+LONG_FILE, OF_LONG_FILE = 512 * MIB, 16 * MIB
+"""Files from this size on have larger parts: the request of a part costs 2 ms of processor whatever its size."""
 SMALL = 8 * MIB
 """A smaller file is sent in one piece."""
 LARGEST = MOST * COUNT
@@ -33,7 +35,8 @@ def part_size(size: int) -> int:
             f"a file of {size} bytes: S3 accepts at most {LARGEST}", hint="split it into shards"
         )
     least = -(-size // COUNT)
-    return max(USUAL, -(-least // MIB) * MIB)
+    usual = OF_LONG_FILE if size >= LONG_FILE else USUAL
+    return max(usual, -(-least // MIB) * MIB)
 
 
 def spans(size: int) -> Iterator[Span]:

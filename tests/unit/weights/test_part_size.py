@@ -8,7 +8,18 @@ from hypothesis import strategies as st
 
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import Unresolvable, UsageRefused
-from lmi_deploy.weights.part_size import COUNT, LARGEST, LEAST, MOST, USUAL, part_count, part_size, spans
+from lmi_deploy.weights.part_size import (
+    COUNT,
+    LARGEST,
+    LEAST,
+    LONG_FILE,
+    MOST,
+    OF_LONG_FILE,
+    USUAL,
+    part_count,
+    part_size,
+    spans,
+)
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.hypothesis_settings import examples
 
@@ -33,6 +44,14 @@ def test_parts_cover_the_file_exactly(size: int) -> None:
     assert all(a.start + a.size == b.start for a, b in pairwise(found))
     assert found[-1].start + found[-1].size == size
     assert {span.size for span in found[:-1]} <= {part_size(size)}
+
+
+@pytest.mark.parametrize(
+    ("size", "each"),
+    [(LONG_FILE - 1, USUAL), (LONG_FILE, OF_LONG_FILE), (COUNT * OF_LONG_FILE + 1, OF_LONG_FILE + MIB)],
+)
+def test_long_files_have_larger_parts(size: int, each: int) -> None:
+    assert part_size(size) == each
 
 
 def test_file_over_the_s3_limit_is_refused() -> None:
