@@ -6,11 +6,15 @@ import base64
 import binascii
 import dataclasses
 import types
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from lmi_deploy.domain.settings_digest import is_absent
 
 T = TypeVar("T")
+Loader = Callable[[Any, str], Any]
+"""Of a JSON value and its position."""
 _WORDS: dict[Any, str] = {
     **{dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "nothing (null)"},
     **{int: "a whole number", float: "a number"},
@@ -19,8 +23,10 @@ _WORDS: dict[Any, str] = {
 
 def dump(value: Any) -> Any:
     """Plain JSON values: dataclasses by field name, without those that `is_absent` names; tuples as lists."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        fields = ((field, getattr(value, field.name)) for field in _shown_fields(type(value)))
         return {field.name: dump(item) for field, item in fields if not is_absent(field, item)}
     if isinstance(value, dict):
         return {str(key): dump(item) for key, item in value.items()}
@@ -31,67 +37,102 @@ def dump(value: Any) -> Any:
     return value
 
 
+@cache
+def _shown_fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)
+
+
 def load(kind: type[T], value: Any) -> T:
     """The `kind` that `dump` wrote; ValueError if the value has another form, with its position and the error in
     plain words. Unknown keys are skipped.
     """
-    return cast(T, _load(kind, value, ""))
+    return cast(T, _loader(kind)(value, ""))
 
 
-def _load(kind: Any, value: Any, at: str) -> Any:
-    origin = get_origin(kind)
+def _loader(kind: Any) -> Loader:
+    """Made once per field of a dataclass: a record is read before and after each action."""
+    origin, kinds = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
+        return lambda value, at: value
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _load_fields(kind, value, at)
+        return partial(_load_fields, kind)
     if origin is tuple:
-        return _load_tuple(get_args(kind), value, at)
+        if kinds[1:] == (...,):
+            return partial(_load_items, _loader(kinds[0]))
+        return partial(_load_tuple, tuple(map(_loader, kinds)))
     if origin is dict:
-        items = _expect(dict, value, at).items()
-        return {key: _load(get_args(kind)[1], item, f"{at}.{key}") for key, item in items}
+        return partial(_load_dict, _loader(kinds[1]))
     if origin in (Union, types.UnionType):
-        return _load_one_of(get_args(kind), value, at)
+        others = tuple(_loader(one) for one in kinds if one is not type(None))
+        return partial(_load_one_of, others, is_optional=type(None) in kinds)
     if origin is Literal:
-        return _expect_one_of(get_args(kind), value, at)
-    if kind is bytes:
-        return _load_bytes(value, at)
-    return _expect(kind, value, at)
+        return partial(_expect_one_of, kinds)
+    return _load_bytes if kind is bytes else partial(_expect, kind)
 
 
-def _load_one_of(kinds: tuple[Any, ...], value: Any, at: str) -> Any:
+def _load_one_of(loaders: tuple[Loader, ...], value: Any, at: str, *, is_optional: bool) -> Any:
     """The first of a union that the value can be: dataclasses differ by the fields that they must have."""
-    if value is None and type(None) in kinds:
+    if value is None and is_optional:
         return None
-    *others, last = (kind for kind in kinds if kind is not type(None))
-    for kind in others:
+    *others, last = loaders
+    for one in others:
         try:
-            return _load(kind, value, at)
+            return one(value, at)
         except ValueError:
             continue
-    return _load(last, value, at)
+    return last(value, at)
 
 
-def _load_fields(kind: type[Any], value: Any, at: str) -> Any:
-    found = _expect(dict, value, at)
+class _Field(NamedTuple):
+    name: str
+    load: Loader
+    is_needed: bool
+
+
+@cache
+def _fields(kind: Any) -> tuple[_Field, ...]:
     hints = get_type_hints(kind)
-    fields = dataclasses.fields(kind)
-    for field in fields:
-        needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        if needed and field.name not in found:
-            raise ValueError(f"{_place(f'{at}.{field.name}')} is missing")
-    names = [field.name for field in fields if field.name in found]
-    return kind(**{name: _load(hints[name], found[name], f"{at}.{name}") for name in names})
-
-
-def _load_tuple(kinds: tuple[Any, ...], value: Any, at: str) -> tuple[Any, ...]:
-    items = _expect(list, value, at)
-    if kinds[1:] == (...,):
-        return tuple(_load(kinds[0], item, f"{at}[{number}]") for number, item in enumerate(items))
-    if len(items) != len(kinds):
-        raise ValueError(f"{_place(at)} has {len(items)} items, not {len(kinds)}")
     return tuple(
-        _load(kind, item, f"{at}[{number}]")
-        for number, (kind, item) in enumerate(zip(kinds, items, strict=True))
+        _Field(
+            field.name,
+            _loader(hints[field.name]),
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+        )
+        for field in dataclasses.fields(kind)
+    )
+
+
+def _load_fields(kind: Any, value: Any, at: str) -> Any:
+    found = _expect(dict, value, at)
+    fields = _fields(kind)
+    for field in fields:
+        if field.is_needed and field.name not in found:
+            raise ValueError(f"{_place(f'{at}.{field.name}')} is missing")
+    return kind(
+        **{
+            field.name: field.load(found[field.name], f"{at}.{field.name}")
+            for field in fields
+            if field.name in found
+        }
+    )
+
+
+def _load_dict(load_item: Loader, value: Any, at: str) -> dict[str, Any]:
+    return {key: load_item(item, f"{at}.{key}") for key, item in _expect(dict, value, at).items()}
+
+
+def _load_items(load_item: Loader, value: Any, at: str) -> tuple[Any, ...]:
+    items = _expect(list, value, at)
+    return tuple(load_item(item, f"{at}[{number}]") for number, item in enumerate(items))
+
+
+def _load_tuple(loaders: tuple[Loader, ...], value: Any, at: str) -> tuple[Any, ...]:
+    items = _expect(list, value, at)
+    if len(items) != len(loaders):
+        raise ValueError(f"{_place(at)} has {len(items)} items, not {len(loaders)}")
+    return tuple(
+        load_item(item, f"{at}[{number}]")
+        for number, (load_item, item) in enumerate(zip(loaders, items, strict=True))
     )
 
 

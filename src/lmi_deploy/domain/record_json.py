@@ -21,7 +21,10 @@ from lmi_deploy.errors import Refused
 
 
 def record_text(record: Record) -> str:
-    return json.dumps({"schema": SCHEMA, **dump(record)}, indent=1) + "\n"
+    """JSON, a line per field: with `indent`, json does without its C code, and a record is written for every action."""
+    fields = {"schema": SCHEMA, **dump(record)}
+    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
 def parse_record(text: str | bytes, origin: str) -> Record:
