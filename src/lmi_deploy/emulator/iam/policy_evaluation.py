@@ -8,6 +8,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -104,8 +105,12 @@ def _folded(observed: str, text: str) -> bool:
 
 def _matches(value: str, pattern: str) -> bool:
     """IAM's wildcards: * and ?, nothing else."""
-    escaped = pattern.replace("[", "[[]")
-    return re.fullmatch(fnmatch.translate(escaped), value) is not None
+    return _compiled(pattern).fullmatch(value) is not None
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern.replace("[", "[[]")))
 
 
 _OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {

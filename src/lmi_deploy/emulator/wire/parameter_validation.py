@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import groupby
 from typing import Any, Final
 
 from lmi_deploy.emulator.wire.errors import ApiError
@@ -248,11 +249,22 @@ def _ranges(name: str) -> str:
     if name in _PLAIN:
         return _PLAIN[name]
     runs: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        if not unicodedata.category(chr(code)).startswith(name):
+    for category, first, last in _categories():
+        if not category.startswith(name):
             continue
-        if runs and runs[-1][1] == code - 1:
-            runs[-1][1] = code
+        if runs and runs[-1][1] == first - 1:
+            runs[-1][1] = last
         else:
-            runs.append([code, code])
+            runs.append([first, last])
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in runs)
+
+
+@cache
+def _categories() -> list[tuple[str, int, int]]:
+    """Each run of characters of one category, with its first and last."""
+    runs, first = [], 0
+    for category, same in groupby(map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))):
+        last = first + sum(1 for _ in same) - 1
+        runs.append((category, first, last))
+        first = last + 1
+    return runs
