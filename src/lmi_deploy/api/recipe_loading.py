@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES, Recipe
-from lmi_deploy.errors import RecipeError, UsageRefused
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.errors.recipe_problem import Problem
+
+if TYPE_CHECKING:
+    from lmi_deploy.recipe.reader import ParsedFields
 
 _READ_LIMIT = 1_048_577
 
@@ -31,17 +35,17 @@ def parse_text(
         return recipe
     # Not at the top: few recipes have a candidate.
     from lmi_deploy.api.candidate_recipe import with_candidate
+    from lmi_deploy.recipe.parse import positions
 
     def read_version(path: str, overlay: str | None, sets: Sequence[str]) -> Recipe:
         return _parse(
             read(path) if path else text, path or origin, overlay=overlay, sets=sets, deploying=True
         )
 
-    def refuse(what: str, hint: str) -> RecipeError:
-        mistakes = [("endpoint.candidate", what, hint)]
-        return RecipeError(located(mistakes, text, origin, overlay=overlay, sets=sets))
+    def where() -> ParsedFields:
+        return positions(text, origin, overlay=overlay, sets=sets)
 
-    return with_candidate(recipe, given, read_version, refuse, overlay=overlay)
+    return with_candidate(recipe, given, read_version, where, overlay=overlay)
 
 
 def _parse(text: bytes, origin: str, *, overlay: str | None, sets: Sequence[str], deploying: bool) -> Recipe:

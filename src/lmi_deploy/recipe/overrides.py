@@ -48,7 +48,7 @@ class Overlays:
         place = self._entry.place if self._entry else SourcePosition(self._base.place.origin, 1, 1)
         hints = (suggestion_text(self._chosen, [*known]), f"use one of {', '.join(known)}")
         hint = "; ".join(filter(None, hints)) if known else "the recipe has none"
-        problems.append(place.problem("overlays", f"no such overlay: {quoted(self._chosen)}", hint))
+        problems.append(place.problem("overlays", missing_overlay(self._chosen), hint))
         return self._base
 
     def name_problems(self, partial: ParsedFields) -> Iterator[Problem]:
@@ -90,6 +90,11 @@ class Overlays:
         if _is_blank(value):
             return []
         return [value.place.problem(path, f"expected a mapping, not {describe(value)}")]
+
+
+def missing_overlay(name: str) -> str:
+    """What is said of a chosen overlay that the recipe does not have."""
+    return f"no such overlay: {quoted(name)}"
 
 
 def _is_blank(node: Node) -> bool:

@@ -49,6 +49,7 @@ class ParsedValue:
 
     value: Any
     place: SourcePosition
+    value_place: SourcePosition
 
 
 @dataclass(slots=True)
@@ -77,7 +78,9 @@ class ParsedFields:
         return self.root
 
     def value_place(self, path: str, offset: int = 0) -> SourcePosition:
-        """The position of the value of one of the user's own keys; in a block that of its character `offset`."""
+        """The position of a key's value; in a block of one of the user's own keys that of its character `offset`."""
+        if path in self.found:
+            return self.found[path].value_place
         if path not in self.pairs:
             return self.place(path)
         node = self.pairs[path].value
@@ -157,14 +160,14 @@ class RecipeReader:
         if value is INVALID or none_valid:
             self.partial.is_invalid.add(path)
         else:
-            self.partial.found[path] = ParsedValue(value, entry.place)
+            self.partial.found[path] = ParsedValue(value, entry.place, entry.value.place)
             if isinstance(entry.value, MappingNode):
                 pairs = entry.value.entries
                 self.partial.pairs.update({f"{path}.{name}": pair for name, pair in pairs.items()})
 
     def _nested(self, group: KeyGroup, entry: MappingEntry, path: str) -> None:
         if isinstance(entry.value, MappingNode):
-            self.partial.found[path] = ParsedValue(None, entry.place)
+            self.partial.found[path] = ParsedValue(None, entry.place, entry.value.place)
             self._group(group, entry.value, f"{path}.")
         elif not _is_empty(entry.value):
             self.partial.is_invalid.add(path)

@@ -262,16 +262,29 @@ def test_overlay_and_another_recipe_name_the_candidate(served: CloudApp) -> None
 @pytest.mark.parametrize(
     ("candidate", "text"),
     [
-        ("{overlay: wide, traffic_percent: 1}", "endpoint.candidate: overlays: no such overlay: 'wide'"),
-        ("{recipe: none.yaml, traffic_percent: 1}", "endpoint.candidate: none.yaml: No such file"),
-        ("{set: {optionz.dtype: fp32}, traffic_percent: 1}", "tiny.yaml:5:12: endpoint.candidate: optionz"),
+        (
+            "{overlay: wide, traffic_percent: 1}",
+            "tiny.yaml:5:33: endpoint.candidate.overlay: no such overlay: 'wide'",
+        ),
+        (
+            "{recipe: none.yaml, traffic_percent: 1}",
+            "tiny.yaml:5:32: endpoint.candidate.recipe: cannot be read: none.yaml: No such file",
+        ),
+        (
+            "{set: {revision: main, optionz.dtype: fp32}, traffic_percent: 1}",
+            "tiny.yaml:5:46: endpoint.candidate: optionz: unknown key",
+        ),
+        (
+            "{set: {revision: main, engine: vlm}, traffic_percent: 1}",
+            "tiny.yaml:5:54: endpoint.candidate: engine: 'vlm' is not one of",
+        ),
         (
             "{set: {endpoint.kms_key: alias/x}, traffic_percent: 1}",
-            "it sets endpoint.kms_key, and both versions",
+            "tiny.yaml:5:30: endpoint.candidate: it sets endpoint.kms_key, and both versions",
         ),
         (
             "{set: {instance_type: auto}, traffic_percent: 1}",
-            "endpoint.candidate: instance_type: cannot be combined",
+            "tiny.yaml:5:30: endpoint.candidate: instance_type: cannot be combined",
         ),
         ("{set: {model_id: org/missing}, traffic_percent: 1}", "endpoint.candidate: org/missing"),
     ],
@@ -281,6 +294,17 @@ def test_error_of_the_candidate_names_its_key(served: CloudApp, candidate: str, 
     result = served.lmi("plan")
     assert result.code != 0
     assert text in result.err, result.err
+
+
+def test_error_in_an_override_of_the_command_line_keeps_its_number(served: CloudApp) -> None:
+    """The candidate brings along no key of the group `endpoint`, so that it gets the second override alone."""
+    other = PLAIN.replace("engine: accelerate", "engine: vllm")
+    Path("other.yaml").write_text(other + "container: {version: 0.36.0-lmi28}\n")
+    write_recipe(PLAIN + "endpoint: {candidate: {recipe: other.yaml, traffic_percent: 1}}\n")
+    result = served.lmi(
+        "plan", "tiny.yaml", "--set", "endpoint.count=2", "--set", "options.low_cpu_mem_usage=true"
+    )
+    assert "--set:2:1: endpoint.candidate: options.low_cpu_mem_usage" in result.err, result.err
 
 
 def test_export_refuses_a_candidate(app: CloudApp) -> None:
