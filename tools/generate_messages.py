@@ -23,7 +23,7 @@ from typing import Any, Final
 import botocore
 import botocore.loaders
 
-from lmi_deploy.catalog.vendor_messages import TABLE, WORD, shown
+from lmi_deploy.catalog.vendor_messages import TABLE, WORD, TemplatePlace, TemplateRow, joined, shown
 from tools.message_sources import PACKAGES, sources
 from tools.message_templates import HOLE, Template, java_templates, python_templates
 
@@ -35,24 +35,40 @@ AWS: Final = (
 _LETTERS: Final = 10
 _WORDS: Final = 2
 """Fewest letters and words of a template outside of its holes: shorter ones would match anything."""
+_PLACES: Final = 12
+"""Source files of one template: what dozens of them have says little about any."""
 _SENTENCE: Final = 240
 
 
 @dataclass(slots=True)
-class _Found:
-    """A template over all versions: `last` is its newest form, `versions` the indices of those that have it."""
+class _Place:
+    """A source file with a template: `last` is its newest form, `versions` the indices of those that have it there."""
 
-    package: int
     path: str
     last: Template
     versions: list[int] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Found:
+    """A template over all versions of a package, with its places by their paths; the newest comes first."""
+
+    package: int
+    text: str
+    kind: str
+    places: dict[str, _Place] = field(default_factory=dict)
+
+    @property
+    def ordered(self) -> list[_Place]:
+        return sorted(self.places.values(), key=lambda each: (-max(each.versions), each.path))[:_PLACES]
+
+
 def main(folder: str | None = None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         found = [*_templates(Path(folder or scratch))]
-    files = sorted({(each.package, each.path) for each in found})
-    exceptions = sorted({each.last.exception for each in found})
+    every = [(each, place) for each in found for place in each.ordered]
+    files = sorted({(each.package, place.path) for each, place in every})
+    exceptions = sorted({place.last.exception for _, place in every})
     head = {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "packages": [[each.name, each.versions, each.licence] for each in PACKAGES],
@@ -60,9 +76,9 @@ def main(folder: str | None = None) -> None:
         "exceptions": exceptions,
         "aws": {"botocore": botocore.__version__, "errors": _aws_errors()},
     }
-    frequency = Counter(word for each in found for word in set(_words(each.last.text)))
-    places = {each: index for index, each in enumerate(files)}
-    rows = [_row(each, frequency, places[each.package, each.path], exceptions) for each in found]
+    frequency = Counter(word for each in found for word in set(_words(each.text)))
+    numbers = {each: index for index, each in enumerate(files)}
+    rows = [_row(each, frequency, numbers, exceptions) for each in found]
     text = "\n".join([json.dumps(head, separators=(",", ":")), *sorted(rows)])
     TABLE.write_bytes(zlib.compress(text.encode(), 9))
     size = TABLE.stat().st_size
@@ -76,19 +92,21 @@ def _templates(folder: Path) -> Iterator[_Found]:
             for path, text in sources(package, version, folder):
                 read = java_templates if path.endswith(".java") else python_templates
                 for each in read(text):
-                    _add(found, index, _Found(number, path, each))
+                    _add(found, number, index, path, each)
         yield from found.values()
 
 
-def _add(found: dict[tuple[str, str], _Found], index: int, new: _Found) -> None:
-    text = re.sub(r"[ \t]+", " ", new.last.text.replace("\n", "\x02")).strip(f" \x02{HOLE}")
-    if len(_words(text)) < _WORDS or len(re.findall("[A-Za-z]", text)) < _LETTERS:
+def _add(
+    found: dict[tuple[str, str], _Found], package: int, version: int, path: str, template: Template
+) -> None:
+    text = re.sub(r"[ \t]+", " ", template.text.replace("\n", "\x02")).strip(f" \x02{HOLE}")
+    if len(set(_words(shown(text)))) < _WORDS or len(re.findall("[A-Za-z]", text)) < _LETTERS:
         return
-    key = text, new.last.kind
-    known = found.setdefault(key, new)
-    if index not in known.versions:
-        known.path, known.last = new.path, new.last
-        known.versions.append(index)
+    known = found.setdefault((text, template.kind), _Found(package, text, template.kind))
+    place = known.places.setdefault(path, _Place(path, template))
+    if version not in place.versions:
+        place.last = template
+        place.versions.append(version)
 
 
 def _words(text: str) -> list[str]:
@@ -96,20 +114,28 @@ def _words(text: str) -> list[str]:
     return WORD.findall(re.sub(rf"\w*{HOLE}\w*", " ", text))
 
 
-def _row(found: _Found, frequency: Counter[str], place: int, exceptions: list[str]) -> str:
-    text = re.sub(r"[ \t]+", " ", found.last.text.replace("\n", "\x02")).strip(f" \x02{HOLE}")
-    rare = sorted(set(_words(shown(text))), key=lambda word: (frequency[word], -len(word), word))[:2]
-    mask = sum(1 << index for index in found.versions)
-    numbers = (found.package, mask, place, found.last.line, exceptions.index(found.last.exception))
-    columns = (
-        *rare,
-        found.last.kind,
-        *map(str, numbers),
-        found.last.condition,
-        ",".join(found.last.names),
-        text,
-    )
-    return "\t".join(re.sub(r"[\t\n\r]", " ", each) for each in columns)
+def _row(
+    found: _Found, frequency: Counter[str], files: dict[tuple[int, str], int], exceptions: list[str]
+) -> str:
+    rare = sorted(set(_words(shown(found.text))), key=lambda word: (frequency[word], -len(word), word))[:2]
+    places = [
+        TemplatePlace(
+            versions=str(sum(1 << index for index in each.versions)),
+            path=str(files[found.package, each.path]),
+            line=str(each.last.line),
+            exception=str(exceptions.index(each.last.exception)),
+            condition=_one_line(each.last.condition),
+            names=",".join(each.last.names),
+        )
+        for each in found.ordered
+    ]
+    row = TemplateRow(rare[0], rare[1], found.kind, str(found.package), joined(places), _one_line(found.text))
+    return "\t".join(row)
+
+
+def _one_line(text: str) -> str:
+    """Without the table's separators."""
+    return re.sub(r"[\t\n\r\x03\x04]", " ", text)
 
 
 def _aws_errors() -> dict[str, str]:

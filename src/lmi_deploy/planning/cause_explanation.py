@@ -108,7 +108,7 @@ class Explanation:
 
 def explain_event(event: LogEvent) -> Explanation:
     """By its whole message, with the lines that follow the first."""
-    vendor = vendor_messages().find(event.message)
+    vendor = vendor_messages().find(event.message, frames=[path for path, _, _ in event.frames])
     words = f"{event.text} {_said(event)}".strip()
     code = _CODE.search(words) or _CODED.match(event.text)
     aws = vendor_messages().aws_error(code["code"]) if code else ""

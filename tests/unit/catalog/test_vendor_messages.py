@@ -26,6 +26,34 @@ def test_message_is_found_with_its_source_and_condition() -> None:
     assert found.place.startswith(f"vllm {found.versions[-1]}, vllm/lora/")
 
 
+@pytest.mark.parametrize(
+    ("frames", "path"),
+    [
+        (
+            ("vllm/v1/engine/core.py", "vllm/model_executor/model_loader/default_loader.py"),
+            "default_loader.py",
+        ),
+        (
+            ("/usr/lib/dist-packages/vllm/model_executor/model_loader/bitsandbytes_loader.py",),
+            "bitsandbytes_loader.py",
+        ),
+        (
+            ("/opt/site-packages/sglang/srt/model_loader/loader.py", "own.py"),
+            "sglang/srt/model_loader/loader.py",
+        ),
+        (("own.py",), "bitsandbytes_loader.py"),
+    ],
+)
+def test_place_of_a_message_of_several_files_is_that_of_the_traceback(
+    frames: tuple[str, ...], path: str
+) -> None:
+    message = "Cannot find any model weights with `/opt/ml/model`"
+    found = vendor_messages().find(message, frames=frames)
+    assert found is not None
+    assert found.path.endswith(path)
+    assert found.condition == "len(hf_weights_files) == 0"
+
+
 def test_every_template_recognises_its_own_message() -> None:
     missed = []
     for row in ROWS[::97]:
