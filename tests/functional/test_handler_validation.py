@@ -59,7 +59,7 @@ def test_failed_start_is_diagnosed(app: LocalApp) -> None:
     assert result.code == 1
     assert "The package flash_attn, which the code imports, is not installed" in result.err
     assert "next: Add the package of flash_attn" in result.err
-    assert "docs/reference/failures.md#module-not-found" in result.err
+    assert "`lmi explain module-not-found`" in result.err
     status = app.lmi("status", "tiny")
     assert status.code == 1
     assert "flash_attn" in status.out

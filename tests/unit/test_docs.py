@@ -13,6 +13,7 @@ import click
 import pytest
 import yaml
 
+from lmi_deploy.catalog.doc_pages import find_page
 from lmi_deploy.cli.command_group import lmi
 from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, anchors, blocks, links, shell_commands
 from tests.support.recipe_parsing import parse
@@ -69,6 +70,24 @@ def test_every_page_named_in_code_exists() -> None:
                 if not target.exists() or (anchor and anchor not in anchors(target)):
                     wrong.append(f"{file.relative_to(ROOT)}: docs/{path}{'#' if anchor else ''}{anchor}")
     assert not wrong
+
+
+def test_texts_for_users_name_pages_by_the_command_that_shows_them() -> None:
+    """The user of a wheel has no folder docs: its paths are for docstrings alone."""
+    by_path, unknown = [], []
+    for file in (ROOT / "src").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        unknown += [name for name in re.findall(r"`lmi docs ([\w-]+)`", text) if find_page(name) is None]
+        if re.search(r"docs/[\w-]+/[\w-]+\.md", text):
+            tree = ast.parse(text)
+            documented = [each.value for each in ast.walk(tree) if isinstance(each, ast.Expr)]
+            strings = [
+                each for each in ast.walk(tree) if isinstance(each, ast.Constant) and each not in documented
+            ]
+            by_path += [
+                f"{file.name}: {each.value}" for each in strings if re.search(r"docs/.*\.md", str(each.value))
+            ]
+    assert (by_path, unknown) == ([], [])
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=identify)

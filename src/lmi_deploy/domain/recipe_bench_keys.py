@@ -82,7 +82,7 @@ class Bench:
     seed: Annotated[int, Integer(0, 2**31), Doc("Of the order, the schedules and the requests.", "7")] = 0
     layout: Annotated[
         Literal["summary", "sweep", "percentiles", "factorial", "grid", "cost"],
-        Doc("The first tables of the report (docs/how-to/run-an-experiment.md).", "sweep"),
+        Doc("The first tables of the report (`lmi docs run-an-experiment`).", "sweep"),
     ] = "summary"
     prompt: Annotated[str | None, Named("text"), Doc("The prompt of each request.", "Say OK")] = None
     prompts: Annotated[

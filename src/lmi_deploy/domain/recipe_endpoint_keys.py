@@ -253,7 +253,7 @@ class Endpoint:
         Candidate | None,
         Doc(
             "A second version that is tried beside this one, on instances of its own "
-            "(docs/how-to/try-a-second-version.md)."
+            "(`lmi docs try-a-second-version`)."
         ),
     ] = None
     tags: Annotated[

@@ -240,7 +240,7 @@ class Recipe:
         PairsOf("option"),
         Doc(
             "`option.*` of serving.properties, without the prefix, passed unchanged; of engine triton the settings of "
-            "its model repository (docs/how-to/serve-with-triton.md).",
+            "its model repository (`lmi docs serve-with-triton`).",
             "{dtype: fp16}",
         ),
     ] = ()
@@ -259,7 +259,7 @@ class Recipe:
         Compile | None,
         Doc(
             "The model is compiled or partitioned once, by `lmi compile`, and its result is served "
-            "(docs/how-to/compile-ahead-of-time.md). `{}`: by the engine's own compiler.",
+            "(`lmi docs compile-ahead-of-time`). `{}`: by the engine's own compiler.",
         ),
     ] = None
     endpoint: Annotated[Endpoint, Doc("The target and its settings.")] = field(default_factory=Endpoint)
@@ -270,7 +270,7 @@ class Recipe:
     """Seconds."""
     bench: Annotated[
         Bench | None,
-        Doc("An experiment that `lmi bench RECIPE` runs (docs/how-to/run-an-experiment.md)."),
+        Doc("An experiment that `lmi bench RECIPE` runs (`lmi docs run-an-experiment`)."),
     ] = None
     overlay: str | None = None
     """The overlay that was applied; `name` already carries it."""

@@ -59,7 +59,7 @@ def _add_services(parser: argparse.ArgumentParser) -> None:
         default=60.0,
         help="emulated seconds per real second, while nothing is running (60)",
     )
-    add("--faults", type=Path, help="fault rules (docs/reference/fault-rules.md)")
+    add("--faults", type=Path, help="fault rules (`lmi docs fault-rules`)")
     add("--s3", default="", metavar="URL", help="an S3 server in place of the built-in one")
     add(
         "--registry",

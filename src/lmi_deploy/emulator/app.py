@@ -108,7 +108,7 @@ class EmulatorApp:
                 raise ApiError("UnknownOperationException", "")
             raise ApiError(
                 "NotImplemented",
-                f"The emulator does not serve {signature.service}; docs/reference/emulator.md lists what it serves.",
+                f"The emulator does not serve {signature.service}; `lmi docs emulator` lists what it serves.",
                 status=501,
             )
         if self.guard is not None:
@@ -132,7 +132,7 @@ class EmulatorApp:
 
     def _registry_login(self, signature: Signature) -> web.Response:
         if not self.images.program:
-            why = "This emulator has no image registry: start it with --registry URL (docs/reference/emulator.md)."
+            why = "This emulator has no image registry: start it with --registry URL (`lmi docs emulator`)."
             raise ApiError("NotImplemented", why, status=501)
         body = json.dumps(self.images.authorization(signature.key, signature.region))
         return web.Response(text=body, content_type="application/x-amz-json-1.1")

@@ -36,7 +36,7 @@ class OwnImages(ServersByHome):
         if why := self.lacking(launch.image):
             raise DeployFailed(
                 f"the emulator has no program for the image {launch.image}: {why}",
-                hint="build the image on this machine under this name, or add a stand-in (docs/reference/emulator.md)",
+                hint="build the image on this machine under this name, or add a stand-in (`lmi docs emulator`)",
             )
         weights = launch.environment.get(_WEIGHTS, "")
         outside = weights and not Path(weights).is_relative_to(launch.model_folder)

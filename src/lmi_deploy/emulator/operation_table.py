@@ -84,7 +84,7 @@ async def respond(
             raise ApiError(
                 "NotImplemented",
                 f"The emulator does not serve {call.service} {call.operation}; "
-                "docs/reference/emulator.md lists what it serves.",
+                "`lmi docs emulator` lists what it serves.",
                 status=501,
             )
         result = response(call, model, operation(context, api_request) or {})

@@ -14,6 +14,7 @@ from lmi_deploy.catalog.failure_classes import FailureClass, class_of
 from lmi_deploy.catalog.vendor_messages import VendorMessage, vendor_messages
 from lmi_deploy.planning.failure_cause import UNKNOWN_CAUSE, Confidence
 from lmi_deploy.planning.log_events import LogEvent
+from lmi_deploy.planning.setting_names import settings_text
 
 _SURE: Final = 18
 """Letters of a template from which it recognises a message by itself."""
@@ -90,7 +91,8 @@ class Explanation:
     def remedy(self) -> str:
         own = [each for each in self.settings if self.kind is None or each not in self.kind.settings]
         if own and (self.kind is None or self.kind.id in _GENERAL):
-            return f"Correct {', '.join(own[:3])}: the message and the condition in the source name what is allowed."
+            named = settings_text(own[:3])
+            return f"Correct {named}: the message and the condition in the source name what is allowed."
         if self.kind:
             return self.kind.remedy
         return "Read the lines around this one: they say what the program was doing."

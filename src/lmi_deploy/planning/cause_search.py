@@ -251,7 +251,7 @@ def _known(found: Diagnosis, line: int, confidence: Confidence) -> Cause:
         settings=found.settings,
         confidence="low" if found.wrapper else confidence,
         source=found.source,
-        link=found.link,
+        more=found.more,
         wrapper=found.wrapper,
     )
 

@@ -12,7 +12,7 @@ UNKNOWN_CAUSE: Final = "This failure is not in the catalog; this line is the fir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """One cause. `link` is the documentation of a known failure, `source` the place in the vendor's source."""
+    """One cause. `more` is the command that explains a known failure, `source` the place in the vendor's source."""
 
     id: str
     cause: str
@@ -23,7 +23,7 @@ class Cause:
     settings: tuple[str, ...]
     confidence: Confidence
     source: str
-    link: str = ""
+    more: str = ""
     wrapper: bool = False
     """It only says that something failed; the cause is in another log."""
 

@@ -53,7 +53,8 @@ class Diagnosis:
     """Counted from 1; 0 if the evidence is a fact, not a log line."""
     wrapper: bool
     settings: tuple[str, ...]
-    link: str
+    more: str
+    """The command that shows the failure with its marks."""
     source: str
     """The thread or the source file where it was seen."""
     weak: bool = False
@@ -226,7 +227,7 @@ def _diagnosis(failure: Failure, groups: Mapping[str, str], *, evidence: str, li
         line=line,
         wrapper=failure.level == "wrapper",
         settings=failure.settings,
-        link=f"docs/reference/failures.md#{failure.id}",
+        more=f"lmi explain {failure.id}",
         source=failure.source,
         weak=failure.level == "weak",
     )

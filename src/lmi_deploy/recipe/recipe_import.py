@@ -194,7 +194,7 @@ def _environment(variables: Mapping[str, str], notes: list[str]) -> dict[str, st
         else:
             others.append(name)
     if secrets:
-        notes.append(f"lmi does not import secrets: {', '.join(secrets)} (docs/how-to/use-secrets.md)")
+        notes.append(f"lmi does not import secrets: {', '.join(secrets)} (`lmi docs use-secrets`)")
     if others:
         notes.append(f"lmi does not import variables of the process or the image: {', '.join(others[:12])}")
     return kept

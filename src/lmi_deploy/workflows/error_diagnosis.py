@@ -67,7 +67,7 @@ def of_deployment(ref: DeploymentRef, deps: Dependencies) -> DiagnosedLog:
 
 def advice(found: Cause) -> str:
     """What to do, and where to read more."""
-    more = found.link or found.source
+    more = f"`{found.more}`" if found.more else found.source
     return found.remedy.rstrip(".") + (f" ({more})" if more else "")
 
 

@@ -194,7 +194,7 @@ def test_invalid_rule_is_refused_with_its_position(text: str, message: str) -> N
     with pytest.raises(BadRule) as caught:
         parse_rules(text)
     assert message in caught.value.message
-    assert "docs/reference/fault-rules.md" in caught.value.hint
+    assert "`lmi docs fault-rules`" in caught.value.hint
 
 
 def test_errors_of_a_rules_file_name_the_file(tmp_path: Path) -> None:

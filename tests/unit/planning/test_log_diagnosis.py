@@ -163,7 +163,7 @@ def test_cause_contains_values_of_the_line() -> None:
     assert found is not None
     assert (found.line, found.evidence) == (2, "ModuleNotFoundError: No module named 'flash_attn'")
     assert "flash_attn" in found.cause
-    assert found.link == "docs/reference/failures.md#module-not-found"
+    assert found.more == "lmi explain module-not-found"
 
 
 def test_fact_outside_the_log_can_be_the_evidence() -> None:

@@ -113,7 +113,7 @@ def _next(wanted: WantedSetup, spec: Spec) -> Iterator[str]:
         )
     if wanted.provider is not None:
         role = wanted.roles[-1]
-        yield f"The role of the pipeline: {_arn(role.path + role.name, spec)} (docs: run-in-ci)"
+        yield f"The role of the pipeline: {_arn(role.path + role.name, spec)} (`lmi docs run-in-ci`)"
 
 
 def _arn(path: str, spec: Spec) -> str:

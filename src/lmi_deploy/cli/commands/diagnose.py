@@ -13,6 +13,7 @@ from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.planning.failure_cause import Cause, as_fields
+from lmi_deploy.planning.setting_names import settings_text
 from lmi_deploy.ui.view_selection import open_view
 from lmi_deploy.workflows.error_diagnosis import DiagnosedLog, of_deployment, of_excerpt
 from lmi_deploy.workflows.log_excerpt import decoded_lines, excerpt, read_log
@@ -57,17 +58,17 @@ def _of_file(name: str) -> DiagnosedLog:
 def _words(causes: tuple[Cause, ...], *, lines: int, log: str) -> Iterator[str]:
     """One page: the first cause in full, the others in two lines each, then where the whole log is."""
     if not causes:
-        yield f"no failure found in the {lines} lines of {log}" if lines else f"{log} is empty"
+        yield f"no failure found in the {_counted(lines)} of {log}" if lines else f"{log} is empty"
         return
     first, *others = causes
     yield f"cause: {first.cause}"
     facts = [
         (f"line {first.line}" if first.line else "fact", first.evidence),
         ("next", first.remedy),
-        ("settings", ", ".join(first.settings)),
+        ("settings", settings_text(first.settings)),
         ("confidence", first.confidence),
         ("source", first.source),
-        ("more", first.link),
+        ("more", first.more),
     ]
     yield from (f"  {key}: {value}" for key, value in facts if value)
     if others:
@@ -75,4 +76,8 @@ def _words(causes: tuple[Cause, ...], *, lines: int, log: str) -> Iterator[str]:
         for other in others:
             yield f"  line {other.line}: {other.evidence}"
             yield f"    {other.cause}"
-    yield f"the whole log: {log} ({lines} lines)"
+    yield f"the whole log: {log} ({_counted(lines)})"
+
+
+def _counted(lines: int) -> str:
+    return "1 line" if lines == 1 else f"{lines} lines"

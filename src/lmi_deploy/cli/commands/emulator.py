@@ -20,7 +20,7 @@ from lmi_deploy.cli.shared_options import json_option
     "--speed", type=float, metavar="N", help="Emulated seconds per real second, while nothing is running."
 )
 @click.option(
-    "--faults", metavar="FILE", help="Fault rules to apply from the start (docs/reference/fault-rules.md)."
+    "--faults", metavar="FILE", help="Fault rules to apply from the start (`lmi docs fault-rules`)."
 )
 @click.option("--s3", metavar="URL", help="An S3 server to use in place of the built-in one.")
 @click.option("--registry", metavar="URL", help="A registry program (OCI) behind ECR, for `container.build`.")
@@ -53,7 +53,7 @@ def command(*, as_json: bool, **given: object) -> int:
     """Run an emulator of SageMaker on this machine: one address for all services and regions.
 
     It prints the variables to export. Ctrl-C stops it and everything that it started. What it emulates:
-    docs/reference/emulator.md.
+    `lmi docs emulator`.
     """
     from lmi_deploy.composition.local import run_emulator
 

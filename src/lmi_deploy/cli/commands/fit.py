@@ -63,7 +63,7 @@ def command(*, what: str, overlay: str | None, sets: tuple[str, ...], as_json: b
     """Compute whether a model fits into the memory of an instance type, of GPUs, or of this machine.
 
     lmi prints the memory that each part needs on one device, the verdict, the longest context, and changes that make
-    the model fit (docs/reference/sizing.md explains the lines). It reads config.json and the headers of the safetensors
+    the model fit (`lmi docs sizing` explains the lines). It reads config.json and the headers of the safetensors
     files, and downloads no weights. Exit codes: 0 if the model fits (`fits`, `tight`), 2 if it does not, 1 if lmi
     cannot tell (`unknown`).
     """

@@ -27,7 +27,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
     "ignore_range": rules.IgnoreRange,
     "shift_range": rules.ShiftRange,
 }
-_HINT: Final = "see docs/reference/fault-rules.md for every key and every action"
+_HINT: Final = "`lmi docs fault-rules` lists every key and every action"
 
 
 def load_rules(path: Path) -> tuple[FaultRule, ...]:

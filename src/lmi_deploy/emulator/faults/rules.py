@@ -184,7 +184,7 @@ class FaultRules:
             if why := self._why_never(rule):
                 raise BadRule(
                     f"rule {number}{f' ({rule.name})' if rule.name else ''} can never match: {why}",
-                    hint="see docs/reference/fault-rules.md and docs/reference/emulator.md for methods and paths",
+                    hint="`lmi docs fault-rules` and `lmi docs emulator` list methods and paths",
                 )
         with self._lock:
             self._tallies.extend(Tally(rule) for rule in rules)

@@ -206,7 +206,7 @@ def _scaling(partial: ParsedFields) -> Iterator[Problem]:
 def _secrets(partial: ParsedFields) -> Iterator[Problem]:
     hint = (
         "keep secrets out of the recipe: for the Hub log in or set HF_TOKEN; for a handler use AWS Secrets Manager "
-        "(docs/how-to/use-secrets.md)"
+        "(`lmi docs use-secrets`)"
     )
     texts = [(path, found.value) for path, found in partial.found.items() if isinstance(found.value, str)]
     pairs = [(path, entry.value) for path, entry in partial.pairs.items()]

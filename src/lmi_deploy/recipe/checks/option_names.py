@@ -173,7 +173,7 @@ def _of_triton(partial: ParsedFields) -> Iterator[Problem]:
             "options",
             "execution_environment is missing; Triton's image has neither transformers nor torch",
             "pack an environment, put it beside the weights and name its file: "
-            "options: {execution_environment: environment.tar.gz} (docs/how-to/serve-with-triton.md)",
+            "options: {execution_environment: environment.tar.gz} (`lmi docs serve-with-triton`)",
         )
     for name, what, hint in () if mistaken else triton_options.triton_pair_mistakes(pairs):
         yield _value(partial, name, what, hint)

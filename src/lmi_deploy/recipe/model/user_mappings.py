@@ -31,7 +31,7 @@ _HUB_TOKEN_HINT = "remove it: lmi downloads the weights before the container sta
 _AWS_HINT = "remove it: the container has the credentials of the endpoint's role"
 _SECRET_HINT = (
     "store it in AWS Secrets Manager, set {name}_SECRET_NAME to its name and read it in the handler "
-    "(docs/how-to/use-secrets.md)"
+    "(`lmi docs use-secrets`)"
 )
 OPTION_HOMES = {
     "model_id": "model_id",
@@ -55,7 +55,7 @@ ARTIFACT_HOMES = {
     MARKER: "engine",
 }
 """Names at the top of the artifact that the tool writes from a key of the recipe's own."""
-_OWN_ENVIRONMENT = {
+ENVIRONMENT_HOMES = {
     "HF_MODEL_ID": "model_id",
     "HF_REVISION": "revision",
     "HF_TASK": "task",
@@ -65,6 +65,7 @@ _OWN_ENVIRONMENT = {
     "MODEL_LOADING_TIMEOUT": "timeouts.model_loading",
     "DJL_ENTRY_POINT": "handler",
 }
+"""Environment variables that the tool sets from a key of the recipe's own."""
 
 
 def option_key(key: str) -> str:
@@ -100,8 +101,8 @@ def environment_key(key: str) -> str:
         raise InvalidValue(f"{quoted(key)} is not a valid name of an environment variable: {error}")
     if names_secret(key):
         raise InvalidValue(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
-    if key in _OWN_ENVIRONMENT:
-        raise InvalidValue("lmi writes it from another key of the recipe", f"use {_OWN_ENVIRONMENT[key]}")
+    if key in ENVIRONMENT_HOMES:
+        raise InvalidValue("lmi writes it from another key of the recipe", f"use {ENVIRONMENT_HOMES[key]}")
     if key.startswith("OPTION_"):
         raise InvalidValue(
             "sets an option without any check", f"write {key.removeprefix('OPTION_').lower()} under options"
