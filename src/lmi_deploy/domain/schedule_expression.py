@@ -30,6 +30,11 @@ class _Field:
     high: int
     names: tuple[str, ...] = ()
 
+    @property
+    def values(self) -> str:
+        named = f" or {self.names[0]} to {self.names[-1]}" if self.names else ""
+        return f"{self.low} to {self.high}{named}"
+
 
 _FIELDS: Final = (
     _Field("minutes", 0, 59),
@@ -90,7 +95,7 @@ def _cron_error(fields: list[str]) -> str:
     for declared, text in zip(_FIELDS, fields, strict=True):
         for part in text.split(","):
             if not _is_valid(declared, part):
-                return f"{text} is not valid for {declared.name}, {declared.low} to {declared.high}"
+                return f"{text} is not valid for {declared.name}, {declared.values}"
     return ""
 
 

@@ -73,6 +73,12 @@ def test_other_schedules_are_refused(expression: str) -> None:
     assert schedule_error(expression)
 
 
+def test_refused_day_names_the_days() -> None:
+    assert schedule_error("cron(0 8 ? * MO-FR *)") == (
+        "MO-FR is not valid for day of week, 1 to 7 or SUN to SAT"
+    )
+
+
 @given(st.text(max_size=40), st.datetimes(datetime(1971, 1, 1), datetime(2190, 1, 1), timezones=st.just(UTC)))
 def test_no_text_breaks_the_check(text: str, moment: datetime) -> None:
     for expression in (text, f"cron({text})", f"rate({text})", f"at({text})"):

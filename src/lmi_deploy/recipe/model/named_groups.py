@@ -17,7 +17,15 @@ from lmi_deploy.recipe.model.field_types import (
 )
 from lmi_deploy.recipe.model.scalar_type import Schema
 from lmi_deploy.recipe.name_suggestions import nearest
-from lmi_deploy.recipe.yaml.tree import InvalidNode, MappingEntry, MappingNode, Node, describe, quoted
+from lmi_deploy.recipe.yaml.tree import (
+    InvalidNode,
+    MappingEntry,
+    MappingNode,
+    Node,
+    SourcePosition,
+    describe,
+    quoted,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
@@ -70,7 +78,15 @@ class GroupsField:
         key = self.group.find(name)
         if key is not None:
             assert not isinstance(key.shape, KeyGroup)
-            return key.shape.read(entry.value, below(name, notify))
+            mistakes: list[str] = []
+
+            def report(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
+                mistakes.append(what)
+                below(name, notify)(place, what, hint, suffix)
+
+            value = key.shape.read(entry.value, report)
+            # A mapping without its invalid pairs is not what was written: checks of it would report a second mistake.
+            return INVALID if mistakes else value
         return self._unknown(name, entry, notify)
 
     def _unknown(self, name: str, entry: MappingEntry, notify: Report) -> InvalidMarker:
