@@ -88,6 +88,23 @@ def test_validate_refuses_two_outputs(app: LocalApp) -> None:
     assert "--json and --format sarif are two outputs" in result.out + result.err
 
 
+@pytest.mark.parametrize(
+    ("argv", "text"),
+    [
+        (("scale", "tiny", "-1"), "'COUNT': '-1' is negative: use a whole number, 0 or more"),
+        (
+            ("extend", "tiny", "-5h", "--json"),
+            "'DURATION': '-5h' is negative: use a value without the minus sign",
+        ),
+        (("scale", "tiny", "--yess"), "No such option '--yess'"),
+        (("gc", "-1"), "No such option '-1'"),
+    ],
+)
+def test_negative_number_is_no_unknown_option(app: LocalApp, argv: tuple[str, ...], text: str) -> None:
+    result = app.lmi(*argv)
+    assert (result.code, text in result.out + result.err) == (2, True), result.err
+
+
 @pytest.mark.parametrize("argv", [("validate",), ("validate", "tiny.yaml"), ("plan",), ("up", "--yes")])
 def test_missing_recipe_file_ends_with_2(app: LocalApp, argv: tuple[str, ...]) -> None:
     for absent in ("absent.yaml", "absent.json"):

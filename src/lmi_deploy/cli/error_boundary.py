@@ -133,12 +133,26 @@ def _version() -> int:
 
 
 def _usage(error: click.ClickException, argv: Sequence[str]) -> int:
+    error = _negative_number(error, argv) or error
     if JSON_FLAG in argv:
         misplaced = isinstance(error, click.NoSuchOption) and error.option_name == JSON_FLAG
         hint = f"write {JSON_FLAG} after the command: lmi COMMAND {JSON_FLAG}" if misplaced else "lmi --help"
         return _report_error(UsageRefused(error.format_message(), hint=hint), argv)
     error.show()
     return 2
+
+
+def _negative_number(error: click.ClickException, argv: Sequence[str]) -> click.ClickException | None:
+    """What an argument must be that got a negative number, which click reads as an option."""
+    if not isinstance(error, click.NoSuchOption) or not error.option_name[1:2].isdigit() or error.ctx is None:
+        return None
+    given = next((each for each in argv if each.startswith(error.option_name)), error.option_name)
+    arguments = [each for each in error.ctx.command.params if isinstance(each, click.Argument)]
+    if not arguments:
+        return None
+    counted = isinstance(arguments[-1].type, click.types.IntParamType)
+    use = "a whole number, 0 or more" if counted else "a value without the minus sign"
+    return click.BadParameter(f"{given!r} is negative: use {use}", error.ctx, arguments[-1])
 
 
 def interrupted(argv: Sequence[str]) -> int:
