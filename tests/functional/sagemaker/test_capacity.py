@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+from lmi_deploy.cli.commands.capacity import show_rows
 from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.quotas import ServiceQuota
+from lmi_deploy.ui.text_view import HumanView
+from lmi_deploy.workflows.capacity import InstanceCapacity
 from tests.support.cloud_app import CloudApp, write_recipe
 
 
@@ -31,6 +36,41 @@ def test_quota_price_and_offer_of_each_type(app: CloudApp) -> None:
     shown = app.lmi("capacity")
     assert "1 of 2 placements possible; no API of AWS shows whether instances are free now" in shown.err
     assert "--quota-code L-12345678 --desired-value 1 --region us-east-1" in shown.err
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [80, 160])
+def test_narrow_terminal_has_the_reasons_below_the_table(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    found = [
+        InstanceCapacity(
+            region=region,
+            instance="ml.g6e.4xlarge",
+            verdict="no",
+            reason="the quota is 100, the recipe may use 120",
+            offered="yes",
+            quota=100.0,
+            quota_code="L-5DD18543",
+            needed=120,
+            price=None,
+        )
+        for region in ("us-east-1", "ap-southeast-2")
+    ]
+    out, story = Screen(), Screen()
+    show_rows(found, HumanView(out, story, live=False))
+    assert max(map(len, [*out.getvalue().splitlines(), *story.getvalue().splitlines()])) <= columns
+    assert out.getvalue().count(found[0].reason) == (0 if columns == 80 else 2)
+    assert " ".join(story.getvalue().split()) == (
+        f"{found[0].reason}: ml.g6e.4xlarge in us-east-1, ml.g6e.4xlarge in ap-southeast-2"
+        if columns == 80
+        else ""
+    )
 
 
 def test_autoscaling_needs_its_maximum(app: CloudApp) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, require_region
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.errors import UsageRefused
+from lmi_deploy.ui.table_text import table_width
 from lmi_deploy.ui.view import View
 from lmi_deploy.workflows.capacity import NOT_KNOWN, CapacityReport, InstanceCapacity, find_capacity
 
@@ -56,7 +58,7 @@ def command(
         )
     found = find_capacity(read, regions, context.deps, all_regions=all_regions, notify=context.view.note)
     found.require_any()
-    context.view.rows([_row(row) for row in found.rows], spare=_SPARE)
+    show_rows(found.rows, context.view)
     _explain(found, context.view)
     context.view.result(
         {
@@ -68,6 +70,23 @@ def command(
     )
 
 
+def show_rows(found: Sequence[InstanceCapacity], view: View) -> None:
+    """The table; in a terminal that is too narrow for the reasons, these are below it, each once."""
+    rows = [_row(row) for row in found]
+    lines = [
+        [str(row[name]) for name in row if name not in _SPARE] for row in ({n: n for n in rows[0]}, *rows)
+    ]
+    if not view.width or table_width(lines) <= view.width:
+        view.rows(rows, spare=_SPARE)
+        return
+    view.rows([{name: row[name] for name in row if name != "reason"} for row in rows], spare=_SPARE)
+    places: dict[str, list[str]] = {}
+    for row in found:
+        places.setdefault(row.reason, []).append(f"{row.instance} in {row.region}")
+    for reason in filter(None, places):
+        view.note(f"{reason}: {', '.join(places[reason])}")
+
+
 def _explain(found: CapacityReport, view: View) -> None:
     for region, reason in found.unread.items():
         view.note(f"{region}: the quotas could not be read: {reason}")
@@ -75,9 +94,11 @@ def _explain(found: CapacityReport, view: View) -> None:
         view.note(f"{region}: nothing could be read: {error.message}")
     short = next((row for row in found.rows if row.quota is not None and row.quota < row.needed), None)
     if short is not None:
+        view.note("request a higher quota:")
         view.note(
-            "request a higher quota: aws service-quotas request-service-quota-increase --service-code sagemaker "
-            f"--quota-code {short.quota_code} --desired-value {short.needed} --region {short.region}"
+            "  aws service-quotas request-service-quota-increase --service-code sagemaker "
+            f"--quota-code {short.quota_code} --desired-value {short.needed} --region {short.region}",
+            copied=True,
         )
     total = f"{found.possible} of {counted(len(found.rows), 'placement')} possible"
     view.note(f"{total}; {NOT_KNOWN}")
