@@ -10,7 +10,7 @@ from lmi_deploy.catalog.failure_classes import failure_classes
 from lmi_deploy.catalog.known_failures import Failure, failures
 from lmi_deploy.domain.documentation import WordMeaning
 from lmi_deploy.errors import EXIT_ADVICE, EXIT_CODES, LmiError, UsageRefused
-from lmi_deploy.planning.setting_names import settings_text
+from lmi_deploy.planning.setting_names import settings_text, with_recipe_keys
 from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE
 from lmi_deploy.recipe.model.named_groups import GroupsField
@@ -118,7 +118,7 @@ def _of_failures(word: str) -> Iterator[WordMeaning]:
             yield _failure(failure)
     for each in failure_classes():
         if each.id == word.lower():
-            facts = (("do", each.remedy), ("about", settings_text(each.settings)))
+            facts = (("do", with_recipe_keys(each.remedy)), ("about", settings_text(each.settings)))
             yield WordMeaning(
                 kind="class of failures", name=each.id, text=each.cause, facts=_given(facts), page="failures"
             )
@@ -127,7 +127,7 @@ def _of_failures(word: str) -> Iterator[WordMeaning]:
 def _failure(failure: Failure) -> WordMeaning:
     only = ", ".join(filter(None, (failure.engine, failure.versions)))
     facts = (
-        ("do", failure.remedy),
+        ("do", with_recipe_keys(failure.remedy)),
         ("only", only),
         ("known by", "; ".join(each.literal.strip() for each in failure.patterns)),
         ("about", settings_text(failure.settings)),

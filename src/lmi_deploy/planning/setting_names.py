@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -9,6 +10,7 @@ from lmi_deploy.catalog.options import SERVER_KEYS
 from lmi_deploy.recipe.model.scalar_type import InvalidValue
 from lmi_deploy.recipe.model.user_mappings import ENVIRONMENT_HOMES, OPTION_HOMES, environment_key
 
+_OPTION: Final = re.compile(r"\boption\.[A-Za-z]\w*")
 RECIPE_KEYS: Final = {
     "ComputeResourceRequirements.MinMemoryRequiredInMb": "endpoint.component.memory_mb",
     "ContainerStartupHealthCheckTimeoutInSeconds": "timeouts.container_startup",
@@ -64,6 +66,11 @@ def settings_text(settings: Iterable[str]) -> str:
         if setting not in (key, key.replace("options.", "option.", 1), *own):
             own.append(setting)
     return ", ".join(f"{key} ({', '.join(own)})" if own else key for key, own in by_key.items())
+
+
+def with_recipe_keys(text: str) -> str:
+    """A remedy with the recipe's keys in place of the options of serving.properties."""
+    return _OPTION.sub(lambda match: recipe_key_of(match[0]), text)
 
 
 def _environment(setting: str) -> str:

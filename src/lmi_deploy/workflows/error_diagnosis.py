@@ -10,6 +10,7 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.planning.cause_search import find_causes
 from lmi_deploy.planning.failure_cause import Cause
 from lmi_deploy.planning.log_diagnosis import DiagnosisContext
+from lmi_deploy.planning.setting_names import with_recipe_keys
 from lmi_deploy.planning.traceback_error import lead_with_error
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.log_excerpt import LogExcerpt, excerpt
@@ -68,7 +69,7 @@ def of_deployment(ref: DeploymentRef, deps: Dependencies) -> DiagnosedLog:
 def advice(found: Cause) -> str:
     """What to do, and where to read more."""
     more = f"`{found.more}`" if found.more else found.source
-    return found.remedy.rstrip(".") + (f" ({more})" if more else "")
+    return with_recipe_keys(found.remedy).rstrip(".") + (f" ({more})" if more else "")
 
 
 def _context(engine: str) -> DiagnosisContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.planning.explain import explain, recipe_keys
-from lmi_deploy.planning.setting_names import RECIPE_KEYS, recipe_key_of, settings_text
+from lmi_deploy.planning.setting_names import RECIPE_KEYS, recipe_key_of, settings_text, with_recipe_keys
 from lmi_deploy.recipe.model.user_mappings import ENVIRONMENT_HOMES, OPTION_HOMES
 
 
@@ -43,6 +43,13 @@ def test_own_name_is_beside_another_one() -> None:
     )
     assert settings_text(given) == (
         "options.dtype, container.host_ami (InferenceAmiVersion), model_id (option.model_id, model_data), instance_type"
+    )
+
+
+def test_remedy_names_keys_of_the_recipe() -> None:
+    text = "Use more devices (option.tensor_parallel_degree), a smaller option.max_model_len, or the option itself."
+    assert with_recipe_keys(text) == (
+        "Use more devices (tensor_parallel_degree), a smaller options.max_model_len, or the option itself."
     )
 
 

@@ -13,7 +13,7 @@ from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.planning.failure_cause import Cause, as_fields
-from lmi_deploy.planning.setting_names import settings_text
+from lmi_deploy.planning.setting_names import settings_text, with_recipe_keys
 from lmi_deploy.ui.view_selection import open_view
 from lmi_deploy.workflows.error_diagnosis import DiagnosedLog, of_deployment, of_excerpt
 from lmi_deploy.workflows.log_excerpt import decoded_lines, excerpt, read_log
@@ -64,7 +64,7 @@ def _words(causes: tuple[Cause, ...], *, lines: int, log: str) -> Iterator[str]:
     yield f"cause: {first.cause}"
     facts = [
         (f"line {first.line}" if first.line else "fact", first.evidence),
-        ("next", first.remedy),
+        ("next", with_recipe_keys(first.remedy)),
         ("settings", settings_text(first.settings)),
         ("confidence", first.confidence),
         ("source", first.source),
