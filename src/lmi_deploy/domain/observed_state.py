@@ -80,6 +80,8 @@ class LocalObserved:
     serving: str | None = None
     lockable: ClassVar[bool] = True
     created: ClassVar[str] = ""
+    log_group: ClassVar[str] = ""
+    captured: ClassVar[str] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +229,12 @@ class CloudObserved:
     def created(self) -> str:
         """When its endpoint was created: distinguishes it from a later one of its name. Empty without an endpoint."""
         return self.endpoint.created if self.endpoint else ""
+
+    @property
+    def captured(self) -> str:
+        """The address of the requests that its endpoint captured; empty if it captures none."""
+        capture = self.config.settings.data_capture if self.config and not self.not_owned_reason else None
+        return capture.output if capture else ""
 
     @property
     def serving(self) -> str | None:

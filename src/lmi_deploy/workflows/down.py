@@ -22,6 +22,7 @@ from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.interruption import interrupted
+from lmi_deploy.workflows.remaining_storage import RemainingStorage, remaining_storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class TeardownPlan:
     ref: DeploymentRef
     plan: Plan
     extent: TeardownScope
+    observed: Observed
     notices: tuple[str, ...] = ()
     recorded: bool = True
     """False: the bucket is deleted, and lock and record with it."""
@@ -56,7 +58,8 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
     scope, target = scope or TeardownScope(), deps.targets[ref.target]
     observed = target.observe_all(ref)
     if scope.jobs_only:
-        return TeardownPlan(ref=observed.ref, plan=_of_jobs(target.plan_teardown(observed)), extent=scope)
+        jobs = _of_jobs(target.plan_teardown(observed))
+        return TeardownPlan(ref=observed.ref, plan=jobs, extent=scope, observed=observed)
     if scope.unattended and not target.unattended(observed):
         # In use after all: it was extended, or deployed again.
         stays = f"until {expires}" if (expires := target.details(observed).expires) else "without an expiry"
@@ -70,6 +73,7 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
         ref=observed.ref,
         plan=plan,
         extent=scope,
+        observed=observed,
         notices=(*notices, *target.kept(observed, plan, region=ref.region)),
         recorded=observed.lockable,
         created=observed.created,
@@ -86,6 +90,7 @@ def _kept(observed: Observed, scope: TeardownScope, why: str) -> TeardownPlan:
         ref=observed.ref,
         plan=Plan(deployment=name, actions=()),
         extent=scope,
+        observed=observed,
         notices=(f"{name} stays: {why}",),
     )
 
@@ -108,6 +113,13 @@ def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     except KeyboardInterrupt:
         hint = "the steps so far are recorded: `lmi status` shows them, `lmi down` continues"
         raise interrupted(ref, deps, hint=hint) from None
+
+
+def stored_after(teardown_plan: TeardownPlan, deps: Dependencies) -> tuple[RemainingStorage, ...]:
+    """What stays in billed storage once the plan is carried out, each with the command that deletes it."""
+    observed = teardown_plan.observed
+    weights = deps.targets[observed.ref.target].weights_named(observed)
+    return remaining_storage(observed, teardown_plan.plan, weights, deps)
 
 
 def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, ref_fields
@@ -41,11 +43,19 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
     teardown = down.prepare(found, context.deps, down.TeardownScope(purge=far["purge"], logs=far["logs"]))
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
+    ref, view = teardown.ref, context.view
     if teardown.plan.empty:
-        place = "here" if teardown.ref.is_here else f"in {teardown.ref.place}"
-        context.view.note(f"{teardown.ref.name}: not found {place}")
+        view.note(f"{ref.name}: not found {'here' if ref.is_here else f'in {ref.place}'}")
     else:
-        context.view.plan(teardown.plan, Estimate())
-        confirm(f"Delete {teardown.ref.name} ({teardown.ref.place})?", yes=yes)
+        if yes:
+            view.note(f"delete {ref.name} ({ref.place})")
+        view.plan(teardown.plan, Estimate())
+        confirm(f"Delete {ref.name} ({ref.place})?", yes=yes)
     context.run(down.execute(teardown, context.deps))
-    context.view.result({**ref_fields(teardown.ref), "removed": len(teardown.plan.actions)})
+    remaining = down.stored_after(teardown, context.deps)
+    if not teardown.plan.empty:
+        view.note(f"{ref.name} ({ref.place}) is deleted: lmi looked again, and found nothing more to delete")
+    for one in remaining:
+        view.note(f"  {one.text}")
+    stored = [asdict(one) for one in remaining]
+    view.result({**ref_fields(ref), "removed": len(teardown.plan.actions), "remaining": stored})

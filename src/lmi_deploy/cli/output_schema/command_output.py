@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
+from lmi_deploy.workflows.remaining_storage import RemainingStorage
+
 Document = dict[str, Any]
 """JSON whose form is another's: an IAM policy, a dashboard's body, a JSON Schema."""
 
@@ -43,3 +45,16 @@ class DeploymentFields(TypedDict):
     target: str
     account: str
     region: str
+
+
+class DownResult(DeploymentFields):
+    """`remaining`: what stays in billed storage, each with the command that deletes it (empty: lmi has none)."""
+
+    removed: int
+    remaining: list[RemainingStorage]
+
+
+class UnlockResult(DeploymentFields):
+    """`held_by` is empty if there was no lock."""
+
+    held_by: str

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NotRequired, TypedDict
 
-from lmi_deploy.cli.output_schema.command_output import CommandOutput, DeploymentFields, Document, Merged
+from lmi_deploy.cli.output_schema.command_output import (
+    CommandOutput,
+    DeploymentFields,
+    Document,
+    DownResult,
+    Merged,
+    UnlockResult,
+)
 from lmi_deploy.cli.output_schema.events import PlanFields
 from lmi_deploy.domain.weights import OrphanedWeights
 from lmi_deploy.planning.failure_cause import Confidence
@@ -150,10 +157,6 @@ class ExtendResult(DeploymentFields):
     expires_at: str
 
 
-class DownResult(DeploymentFields):
-    removed: int
-
-
 class DashboardResult(TypedDict):
     dashboard_name: str
     address: str
@@ -221,12 +224,6 @@ class IdleResult(TypedDict):
     idle: int
     ended: int
     kept: list[str]
-
-
-class UnlockResult(DeploymentFields):
-    """`held_by` is empty if there was no lock."""
-
-    held_by: str
 
 
 class WeightsRow(TypedDict):
