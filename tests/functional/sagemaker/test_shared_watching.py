@@ -30,6 +30,26 @@ def test_status_shows_the_last_hour_of_the_model(app: CloudApp) -> None:
     assert "CloudWatch has no requests of the last hour" in app.lmi("status", "code").out
 
 
+def test_status_and_list_name_the_endpoint_and_its_price(app: CloudApp) -> None:
+    serving(app, "chat", "code")
+    app.cloud.prices.hourly_of[GPUS] = 7.0
+    shown = app.lmi("status", "chat").out
+    assert f"costs    part of $7.00 an hour of team (1 x {GPUS}; " in shown
+    assert "): its models share its instances\n" in shown
+    assert "endpoint InService, 1 of 1 copies on the shared endpoint team\n" in shown
+    listed = rows(app.lmi("ls", "--json"))
+    assert [row["costs"].partition(" (")[0] for row in listed.values()] == [
+        "part of $7.00 an hour of team"
+    ] * 2
+    assert "part of $7.00 an hour of team  " in app.lmi("ls").out
+
+
+def test_status_shows_no_price_that_it_does_not_know(app: CloudApp) -> None:
+    serving(app, "chat")
+    shown = app.lmi("status", "chat")
+    assert (shown.code, "costs" in shown.out) == (0, False)
+
+
 def test_status_of_the_endpoint_measures_none_of_its_models(app: CloudApp) -> None:
     serving(app, "chat")
     shown = app.lmi("status", "team", "--json")

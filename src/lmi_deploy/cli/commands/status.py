@@ -93,8 +93,8 @@ def _line(found: Status) -> str:
 
 
 def _instances(observed: ObservedEndpoint) -> str:
-    units = "copies" if observed.shared else "instances"
     pools = ", ".join(f"{count} x {name}" for name, count in observed.running_types)
+    units = f"copies on the shared endpoint {observed.shared}" if observed.shared else "instances"
     return f"{observed.status}, {observed.count} of {observed.desired_count} {units}" + f" ({pools})" * bool(
         pools
     )

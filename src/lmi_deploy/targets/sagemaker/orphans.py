@@ -150,7 +150,7 @@ class Orphans:
             return why
         if observed.bucket and self.lock(observed.ref).holder(name):
             return ""  # its `up` still runs, and watches them
-        cost = hourly(observed, self.cloud.prices)
+        cost = hourly(observed, self.cloud)
         return f"{why}, which costs {cost}" if cost else why
 
     def _why_its_jobs(

@@ -7,14 +7,16 @@ from lmi_deploy.domain.observed_state import CloudObserved, Price
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
+from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.prices import Prices, Use
 from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instances, deployed_instance
 
 
-def hourly(observed: CloudObserved, prices: Prices) -> str:
+def hourly(observed: CloudObserved, cloud: Cloud) -> str:
     """Of its endpoint and its jobs, in words; empty if nothing costs, or the price is unknown."""
+    prices = cloud.prices
     lines = [
-        _endpoint_hourly(observed, prices),
+        _shared_hourly(observed, cloud) or _endpoint_hourly(observed, prices),
         *(_job_hourly(job, prices) for job in (*observed.jobs, *observed.compile_jobs)),
     ]
     return ", and ".join(filter(None, lines))
@@ -28,6 +30,27 @@ def remaining(observed: CloudObserved, prices: Prices) -> str:
         *(_remaining_compile_cost(job, observed.ref.name, prices) for job in observed.compile_jobs),
     ]
     return "; ".join(filter(None, lines))
+
+
+def _shared_hourly(observed: CloudObserved, cloud: Cloud) -> str:
+    """Of the endpoint that it shares; two requests, for no other deployment. Empty if it may not be described."""
+    name = observed.endpoint.shared if observed.endpoint and not observed.not_owned_reason else ""
+    if not name:
+        return ""
+    try:
+        endpoint = cloud.hosting.endpoint(name)
+        config = cloud.hosting.endpoint_config(endpoint.config) if endpoint else None
+    except LmiError:
+        return ""
+    if endpoint is None or endpoint.status in COSTS_NOTHING or config is None or not config.settings.instance:
+        return ""
+    ((instance, count),) = _main_instances(endpoint, config.settings.instance)
+    price = _price(instance, cloud.prices, "hosting")
+    if price is None:
+        return ""
+    total = format_price(count * price.hourly, price.currency)
+    of = f"{count} x {instance}; {price.source}"
+    return f"part of {total} an hour of {name} ({of}): its models share its instances"
 
 
 def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:

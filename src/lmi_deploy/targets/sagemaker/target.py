@@ -103,7 +103,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return deploy.probe_endpoint(spec)
 
     def hourly_cost(self, observed: CloudObserved) -> str:
-        return running_costs.hourly(observed, self.cloud(observed.ref.region).prices)
+        return running_costs.hourly(observed, self.cloud(observed.ref.region))
 
     def remaining_cost(self, observed: CloudObserved) -> str:
         return running_costs.remaining(observed, self.cloud(observed.ref.region).prices)
