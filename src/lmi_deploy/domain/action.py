@@ -37,6 +37,11 @@ class Phase(StrEnum):
         return self in (Phase.STOP, Phase.CLEANUP)
 
 
+def in_brackets(variant: str) -> str:
+    """The end of a title: of a deployment with a candidate, which version the action is for; empty without one."""
+    return f" ({variant})" if variant else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionBase:
     """The first field of an action names its object."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.action import ActionBase, Phase, in_brackets
 from lmi_deploy.domain.environment_setup import PLAIN, EnvironmentSetup
 from lmi_deploy.domain.gathered_facts import FileEntry
 from lmi_deploy.domain.inference_http import ProbeSpec
@@ -97,11 +97,14 @@ class PutArtifact(ActionBase):
     starts_code = True
     artifact: str
     files: tuple[str, ...]
+    variant: str = field(default="", metadata=ADDED)
+    """Of a deployment with a candidate: the version that it is of, or both."""
 
     @property
     def title(self) -> str:
         folder, _, stored = self.artifact.rpartition("/")
-        return f"write the {folder} artifact {stored[:10]}" if folder else f"write the artifact {stored[:10]}"
+        what = f"the {folder} artifact" if folder else "the artifact"
+        return f"write {what} {stored[:10]}{in_brackets(self.variant)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

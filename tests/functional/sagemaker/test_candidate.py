@@ -73,6 +73,27 @@ def test_first_up_creates_both_versions(app: CloudApp) -> None:
     assert app.cloud_resources() == []
 
 
+def test_plan_says_for_which_version_each_action_is(app: CloudApp) -> None:
+    write_recipe(WEIGHTED)
+    titles = [action["title"] for action in app.lmi("plan", "--json").result["actions"]]
+    of = [
+        (title.split()[0], title.rpartition(" (")[2])
+        for title in titles
+        if " (" in title and "config" not in title
+    ]
+    assert of == [
+        ("push", "main and candidate)"),  # both read the same weights
+        ("write", "main)"),
+        ("write", "candidate)"),
+        ("create", "main)"),
+        ("create", "candidate)"),
+    ]
+    write_recipe(PLAIN)
+    plain = app.lmi("plan").err
+    assert "main" not in plain
+    assert "candidate" not in plain
+
+
 def test_other_share_replaces_no_instance(served: CloudApp) -> None:
     write_recipe(WEIGHTED)
     served.up()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lmi_deploy.domain.action import ActionBase, Phase
+from lmi_deploy.domain.action import ActionBase, Phase, in_brackets
 from lmi_deploy.domain.inference_http import ProbeSpec
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -45,22 +45,26 @@ class PushWeights(ActionBase):
     """Of an additional model: its role and its name."""
     origin: str = field(default="", metadata=ADDED)
     """The region whose bucket has them; empty: they come from their source."""
+    variant: str = field(default="", metadata=ADDED)
 
     @property
     def title(self) -> str:
         what = f"the {self.what}, " * bool(self.what) + f"{self.model_id} at {self.commit[:8]}"
-        return (
-            f"copy {what} from the bucket in {self.origin}" if self.origin else f"push {what} to the bucket"
-        )
+        end = f"from the bucket in {self.origin}" if self.origin else "to the bucket"
+        return f"{'copy' if self.origin else 'push'} {what} {end}{in_brackets(self.variant)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateModel(ActionBase):
     phase = Phase.CREATE
-    verb = "create the model"
     starts_code = True
     model: str
     settings: ModelSettings
+    variant: str = field(default="", metadata=ADDED)
+
+    @property
+    def title(self) -> str:
+        return f"create the model {self.model}{in_brackets(self.variant)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -286,3 +286,8 @@ COSTS_NOTHING: Final = frozenset({"Failed", "Deleting"})
 """Endpoint statuses without an instance, or that lose them now."""
 SETTLING: Final = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})
 """Endpoint statuses that will change by themselves."""
+
+
+def variants(*, main: bool, candidate: bool) -> str:
+    """Which of the two versions an action is for, in words."""
+    return " and ".join([VARIANT] * main + [CANDIDATE] * candidate)

@@ -16,6 +16,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     EndpointConfigSettings,
     ModelSettings,
     Placement,
+    variants,
 )
 from lmi_deploy.domain.sagemaker.s3_layout import (
     adapter_address,
@@ -61,6 +62,12 @@ class DesiredState:
         if self.candidate is None or self.candidate == main:
             return (main,)
         return (main, self.candidate)
+
+    def variant_of(self, model: DesiredModel) -> str:
+        """In words; empty without a candidate."""
+        if self.candidate is None:
+            return ""
+        return variants(main=model.name == self.model, candidate=model == self.candidate)
 
     def endpoint_config(self, name: str) -> DesiredEndpointConfig | None:
         return next((config for config in self.configs if config.name == name), None)

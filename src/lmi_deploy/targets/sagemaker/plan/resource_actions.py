@@ -18,7 +18,7 @@ from lmi_deploy.domain.sagemaker.actions import (
 )
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint, ResourceKind
 from lmi_deploy.domain.sagemaker.s3_layout import stored_artifacts
-from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredState
+from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredModel, DesiredState
 from lmi_deploy.targets.sagemaker.plan.adapter_components import adapter_artifacts
 
 
@@ -33,16 +33,20 @@ def create_settings(
     """The models and the config that an endpoint is created or updated with."""
     for model in desired.models:
         if model.name not in existing(observed, "model"):
-            yield CreateModel(model=model.name, settings=model.settings)
+            yield _create_model(model, desired)
     if chosen.name not in existing(observed, "endpoint-config"):
         yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
+
+
+def _create_model(model: DesiredModel, desired: DesiredState) -> CreateModel:
+    return CreateModel(model=model.name, settings=model.settings, variant=desired.variant_of(model))
 
 
 def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
     """Resources deleted under an endpoint that still serves: the next update or the next instance needs them."""
     for model in desired.models:
         if ("model", model.name) in observed.missing:
-            yield CreateModel(model=model.name, settings=model.settings)
+            yield _create_model(model, desired)
     if ("endpoint-config", live.name) in observed.missing:
         yield CreateEndpointConfig(config=live.name, settings=live.settings)
 

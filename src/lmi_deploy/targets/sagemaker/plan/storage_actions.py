@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_artifact import Artifact
@@ -14,6 +15,7 @@ from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights
 from lmi_deploy.domain.sagemaker.exported_stack import exported_id
 from lmi_deploy.domain.sagemaker.job_actions import MovedModel, RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_names import resource_name
+from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE, variants
 from lmi_deploy.domain.sagemaker.s3_layout import CopiedObject, artifact_id, copied_objects, weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
 from lmi_deploy.domain.target_spec import JobPlace
@@ -28,12 +30,14 @@ def storage_actions(
     """The objects in the bucket. Handled for every current generation: the next instance starts from them."""
     yield from make_bucket(spec, inventory)
     yield from _weights_actions(spec, observed, inventory)
-    stored = artifact_id(spec, artifact)
-    yield from _put(stored, spec, artifact, observed, missing=stored not in observed.artifacts)
-    second = spec.candidate
-    if second is not None and (own := artifact_id(second.spec, second.artifact)) != stored:
+    stored, second = artifact_id(spec, artifact), spec.candidate
+    own = artifact_id(second.spec, second.artifact) if second else ""
+    variant = variants(main=True, candidate=own == stored) if second else ""
+    missing = stored not in observed.artifacts
+    yield from _put(stored, spec, artifact, observed, missing=missing, variant=variant)
+    if second is not None and own != stored:
         missing = own not in observed.artifacts
-        yield from _put(own, second.spec, second.artifact, observed, missing=missing)
+        yield from _put(own, second.spec, second.artifact, observed, missing=missing, variant=CANDIDATE)
     yield from pack_adapters(spec, observed)
 
 
@@ -57,16 +61,30 @@ def _weights_actions(spec: Spec, observed: CloudObserved, inventory: CloudInvent
     for each, models, stored in moved:
         if models:
             yield _run_job(each, models)
-        yield from _push_from_here(each, stored, frozenset(model.weights for model in models))
+        for push in _push_from_here(each, stored, frozenset(model.weights for model in models)):
+            yield replace(push, variant=_variant_of(push, spec))
+
+
+def _variant_of(push: PushWeights, spec: Spec) -> str:
+    """Whose weights they are, of a deployment with a candidate."""
+    if spec.candidate is None:
+        return ""
+    main, candidate = (push.weights in _weights_names(one) for one in (spec, spec.candidate.spec))
+    return variants(main=main, candidate=candidate)
+
+
+def _weights_names(spec: Spec) -> frozenset[str]:
+    """Of one version: its model, its adapters and its draft model."""
+    return frozenset((weights_of(spec), *(each.weights_name for each in spec.weights.additional)))
 
 
 def _put(
-    stored: str, spec: Spec, artifact: Artifact, observed: CloudObserved, *, missing: bool
+    stored: str, spec: Spec, artifact: Artifact, observed: CloudObserved, *, missing: bool, variant: str = ""
 ) -> Iterator[PutArtifact]:
     copied = copied_objects(spec, artifact)
     files = (*(each.path for each in copied), *(f.path for f in artifact.files))
     if missing or _lacks(observed.stored.get(stored), files, copied):
-        yield PutArtifact(artifact=stored, files=files)
+        yield PutArtifact(artifact=stored, files=files, variant=variant)
 
 
 def make_bucket(spec: Spec, inventory: CloudInventory) -> Iterator[MakeBucket]:
