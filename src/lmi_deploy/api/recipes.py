@@ -15,7 +15,7 @@ from lmi_deploy.domain import recipe_keys
 from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.errors import NotFound, RecipeError
 from lmi_deploy.errors.recipe_problem import Problem
-from lmi_deploy.recipe.checks.notices import notices
+from lmi_deploy.recipe.checks.notices import candidate_notices, notices
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports
     from lmi_deploy.workflows.dependencies import Dependencies
@@ -117,7 +117,7 @@ def check(recipe: Recipe, *, hub: bool, deps: Callable[[], Dependencies]) -> Val
         parsed = recipe.parse()
         require_valid_experiment(parsed, recipe.overlay, recipe.overrides)
         if not hub and not is_folder(parsed.model_id):
-            return Validation(notices=tuple(notices(parsed)))
+            return Validation(notices=(*notices(parsed), *candidate_notices(parsed)))
         return _judged(recipe, parsed, deps())
     except RecipeError as error:
         return Validation(problems=error.problems)
@@ -140,7 +140,8 @@ def _judged(recipe: Recipe, parsed: recipe_keys.Recipe, deps: Dependencies) -> V
         raise RecipeError(
             located(mistakes, text, recipe.origin, overlay=recipe.overlay, sets=recipe.overrides)
         )
-    return Validation(notices=(*found.notes, *notices(parsed)), fit=found.fit)
+    found_here = (*notices(parsed), *candidate_notices(parsed))
+    return Validation(notices=(*found.notes, *found_here), fit=found.fit)
 
 
 def _texts(given: Overrides) -> tuple[str, ...]:

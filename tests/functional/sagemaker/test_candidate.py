@@ -94,6 +94,31 @@ def test_plan_says_for_which_version_each_action_is(app: CloudApp) -> None:
     assert "candidate" not in plain
 
 
+@pytest.mark.parametrize(
+    ("candidate", "is_same", "is_known_early"),
+    [
+        ("{recipe: tiny.yaml, traffic_percent: 10}", True, True),
+        ("{set: {engine: accelerate}, shadow_percent: 5, count: 2}", True, True),
+        (
+            "{set: {task: text-generation}, traffic_percent: 10}",
+            True,
+            False,
+        ),  # the default, by the model's config
+        ("{set: {options.dtype: fp32}, traffic_percent: 10}", False, False),
+        ("{set: {instance_type: ml.g5.2xlarge}, traffic_percent: 10}", False, False),
+    ],
+)
+def test_candidate_that_changes_nothing_gets_a_notice(
+    app: CloudApp, candidate: str, is_same: bool, is_known_early: bool
+) -> None:
+    text = "endpoint.candidate: it is the same as the version that serves, and its instances cost as well"
+    write_recipe(PLAIN + f"endpoint: {{candidate: {candidate}}}\n")
+    early = app.lmi("validate", "tiny.yaml")
+    assert (early.code, text in early.err) == (0, is_known_early), early.err
+    plan = app.lmi("plan")
+    assert (plan.code, plan.err.count(text)) == (0, int(is_same)), plan.err
+
+
 def test_other_share_replaces_no_instance(served: CloudApp) -> None:
     write_recipe(WEIGHTED)
     served.up()

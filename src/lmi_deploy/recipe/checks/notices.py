@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Final
 
 from lmi_deploy.catalog import options, vllm_arguments
 from lmi_deploy.catalog.server_version import Server, recipe_server
@@ -12,6 +14,26 @@ from lmi_deploy.domain.recipe_keys import Recipe
 def notices(recipe: Recipe) -> tuple[str, ...]:
     """A newer image than the tables know is judged by the newest that they know."""
     return (*_tables(recipe), *_neuron_degree(recipe))
+
+
+SAME_CANDIDATE: Final = (
+    "endpoint.candidate: it is the same as the version that serves, and its instances cost as well; "
+    "change what it names, or remove it"
+)
+_OF_THE_DEPLOYMENT: Final = frozenset(
+    {"name", "endpoint", "ttl", "bench", "overlay", "origin", "overrides", "candidate"}
+)
+"""Fields that do not change what a version serves."""
+
+
+def candidate_notices(recipe: Recipe) -> tuple[str, ...]:
+    """Without the facts that a plan gathers: a candidate may be the same although its keys differ."""
+    second = recipe.candidate
+    if second is None or recipe.endpoint.volume_gb != second.endpoint.volume_gb:
+        return ()
+    names = (each.name for each in fields(recipe) if each.name not in _OF_THE_DEPLOYMENT)
+    is_same = all(getattr(recipe, name) == getattr(second, name) for name in names)
+    return (SAME_CANDIDATE,) if is_same else ()
 
 
 def _tables(recipe: Recipe) -> tuple[str, ...]:

@@ -18,7 +18,10 @@ from lmi_deploy.domain.sagemaker.actions import (
 )
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.planning.render import render
+from lmi_deploy.recipe.checks.notices import SAME_CANDIDATE
 from lmi_deploy.sizing.neuron_pipeline import pipeline_notice
+from lmi_deploy.targets.sagemaker.desired_state import desired_state
 from lmi_deploy.targets.sagemaker.in_place import in_place_notices
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_notice, unscheduled_notice
 from lmi_deploy.targets.sagemaker.status import failed_update_reason, missing_words
@@ -46,12 +49,22 @@ def _missing_parts(observed: CloudObserved, plan: Plan) -> str:
 def plan_notices(recipe: Recipe, facts: Facts, spec: Spec, plan: Plan) -> tuple[str, ...]:
     """What the key does not encrypt, what a transfer job cannot reach, and the cores that lmi chose."""
     return (
+        *_same_candidate(spec),
         *(in_place_notices(recipe, facts) if plan.has_action(CreateModel) else ()),
         *filter(None, (pipeline_notice(recipe, facts.config),)),
         *(filter(None, (unscheduled_notice(spec),)) if plan.has_action(CreateEndpoint) else ()),
         *(key_notices(spec.cloud) if plan.has_action(CreateEndpointConfig) else ()),
         *(job_notices(recipe, facts) if plan.has_action(RunTransferJob) else ()),
     )
+
+
+def _same_candidate(spec: Spec) -> Iterator[str]:
+    """A candidate that has the model, with its artifact and image, and the instance type of the version that serves."""
+    second = spec.candidate
+    if second is None or second.spec.cloud.placements != spec.cloud.placements:
+        return
+    if len(desired_state(spec, render(spec)).models) == 1:
+        yield SAME_CANDIDATE
 
 
 def key_notices(place: SageMakerPlace) -> Iterator[str]:
