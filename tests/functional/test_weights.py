@@ -168,4 +168,4 @@ def test_s5cmd_needs_weights_on_this_machine(app: LocalApp) -> None:
 
 
 def test_push_reports_the_upload_engine(app: LocalApp) -> None:
-    assert "engine: own" in app.lmi("weights", "push", recipe(app)).err
+    assert "uploader: lmi\n" in app.lmi("weights", "push", recipe(app)).err

@@ -87,7 +87,7 @@ class BucketWeights:
             raise UsageRefused(
                 f"weights.engine: {engine} is not installed", hint="remove it, or set it to auto"
             )
-        yield Notice(text=f"engine: {uploader.name}")
+        yield Notice(text=f"uploader: {uploader.name}")
         context = replace(self._context(NoSource()), external_upload=ExternalUpload(uploader, folder))
         return (yield from push(listing, files, push_context=context, key=key))
 
@@ -126,7 +126,7 @@ class BucketWeights:
     ) -> Generator[Event, None, Manifest]:
         if transfer_options.via != "snapshot" and listing.source != "folder":
             chosen = choose_uploader(transfer_options.engine, files, is_local=False, present=self.engines)
-            yield Notice(text=f"engine: {chosen.engine}")
+            yield Notice(text=f"uploader: {chosen.title}")
             return (yield from self.push(listing, files, hub, key=key))
         name = weights_name(listing.model_id, listing.commit, tuple(files))
         if hub.missing(listing, files) and (found := complete_weights(self.store, name)[0]) is not None:
@@ -137,7 +137,7 @@ class BucketWeights:
         yield Notice(text=f"the files are in {folder}")
         chosen = choose_uploader(transfer_options.engine, files, is_local=True, present=self.engines)
         if chosen.engine == OWN:
-            yield Notice(text=f"engine: {OWN}")
+            yield Notice(text=f"uploader: {chosen.title}")
             return (yield from self.push(listing, files, local(folder), key=key))
         if chosen.why:
             yield Notice(text=chosen.why)

@@ -25,6 +25,11 @@ class UploaderChoice(NamedTuple):
     engine: str
     why: str = ""
 
+    @property
+    def title(self) -> str:
+        """What people read: `own` says nothing beside the engine that serves the model."""
+        return "lmi" if self.engine == OWN else self.engine
+
 
 def choose_uploader(
     engine: EngineSetting | None, files: Sequence[FileEntry], *, is_local: bool, present: Collection[str]

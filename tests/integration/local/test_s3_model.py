@@ -153,7 +153,7 @@ def test_missing_bucket_is_reported(machine: Machine) -> None:
 
 @pytest.mark.parametrize(
     ("engine_setting", "count", "engine"),
-    [("s5cmd", 1, "s5cmd"), ("obstore", 1, "obstore"), ("auto", 1, "own"), ("auto", 200, "obstore")],
+    [("s5cmd", 1, "s5cmd"), ("obstore", 1, "obstore"), ("auto", 1, "lmi"), ("auto", 200, "obstore")],
 )
 def test_upload_engine_is_chosen_by_the_recipe(
     machine: Machine, engine_setting: str, count: int, engine: str
@@ -168,7 +168,7 @@ def test_upload_engine_is_chosen_by_the_recipe(
     bucket = ["--bucket", "weights-here", "--region", "us-east-1"]
     code, out, err = machine.lmi("weights", "push", "recipe.yaml", *expected, *bucket)
     assert code == 0, err
-    assert f"engine: {engine}" in err
+    assert f"uploader: {engine}" in err
     assert ("auto: 200 of 20" in err) == (count == 200)
     name = out.strip().removeprefix("s3://weights-here/weights/").rstrip("/")
     assert machine.lmi("weights", "verify", name, *bucket)[0] == 0

@@ -105,7 +105,7 @@ def test_all_bytes_are_uploaded_and_listed_in_the_manifest(place: Place, proxy: 
     assert {file.path: file.sha256 for file in manifest.files} == {
         path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()
     }
-    assert "engine: obstore 0." in getattr(events[0], "text", "")
+    assert "uploader: obstore 0." in getattr(events[0], "text", "")
     assert flaws(place, manifest, deep=False) == flaws(place, manifest, deep=True) == ()
     sent = [passed for passed in proxy.log if passed.method == "PUT"]
     assert len(sent) == 7

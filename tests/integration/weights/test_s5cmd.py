@@ -120,7 +120,7 @@ def test_all_bytes_are_uploaded_and_listed_in_the_manifest(place: Place) -> None
     assert {file.path: file.sha256 for file in manifest.files} == {
         path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()
     }
-    assert "engine: s5cmd" in getattr(events[0], "text", "")
+    assert "uploader: s5cmd" in getattr(events[0], "text", "")
     assert getattr(events[-1], "done", None) == manifest.size
     assert flaws(place, manifest, deep=False) == ()
     assert flaws(place, manifest, deep=True) == ()
