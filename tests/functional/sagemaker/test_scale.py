@@ -63,6 +63,16 @@ def test_without_a_yes_nothing_is_changed(app: CloudApp) -> None:
     assert (result.code, "--yes" in result.err, count(app)) == (2, True, 1)
 
 
+def test_zero_says_what_it_needs(app: CloudApp) -> None:
+    deployed(app)
+    none = app.lmi("scale", "tiny", "0", "--yes")
+    assert (none.code, count(app)) == (2, 1)
+    assert (
+        "next: set at least 1, or run `lmi down tiny`, which ends the cost; zero instances need endpoint.asynchronous, "
+        "and endpoint.autoscaling with min: 0 and backlog_per_instance"
+    ) in none.err
+
+
 def test_other_count_is_drift_and_the_next_up_sets_that_of_the_recipe(app: CloudApp) -> None:
     deployed(app)
     assert app.lmi(*SCALE).code == 0

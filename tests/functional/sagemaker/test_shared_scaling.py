@@ -176,6 +176,9 @@ def test_lmi_scale_keeps_to_the_bounds(app: CloudApp) -> None:
     assert (above.code, "autoscaling keeps it at 1 to 4 copies" in above.err) == (2, True)
     none = app.lmi("scale", "chat", "0", "--yes")
     assert (none.code, "0 copies cannot serve" in none.err, copies(app)) == (2, True, 1)
+    assert (
+        "zero copies need endpoint.autoscaling with min: 0 and concurrent_requests_per_model, and" in none.err
+    )
     result = app.lmi("scale", "chat", "2", "--yes", "--json").result
     assert (result["count_before"], result["count"], result["hourly"]) == (1, 2, None)
     assert app.lmi("status", "chat").code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from lmi_deploy.domain.deployment_spec import Spec
@@ -18,6 +19,13 @@ from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 
 _COUNTED: Final = frozenset({"InService", "Updating", "SystemUpdating"})
 """States in which the desired number of instances is the one that was last requested."""
+_ZERO_NEEDS: Final[Mapping[ScalableKind, str]] = {
+    "variant": "zero instances need endpoint.asynchronous, and endpoint.autoscaling with min: 0 and "
+    "backlog_per_instance",
+    "component": "zero copies need endpoint.autoscaling with min: 0 and concurrent_requests_per_model, and "
+    "endpoint.instance_scaling with min: 0",
+}
+"""As the rules of the recipe say (`validate/autoscaling.py`): else nothing starts the first one again."""
 _COUNTED_COPIES: Final = frozenset({"InService"})
 """The same of an inference component: while it is updated, its settings may be the old or the new ones."""
 
@@ -97,7 +105,8 @@ def _require_allowed(name: str, count: int, scaling: Scaling | None, kind: Scala
         ends = "which ends the cost" if kind == "variant" else "which removes the model"
         raise UsageRefused(
             f"{name}: {counted_units(count, kind)} cannot serve",
-            hint=f"set at least 1, or run `lmi down {name}`, {ends}",
+            hint=f"set at least 1, or run `lmi down {name}`, {ends}"
+            + f"; {_ZERO_NEEDS[kind]}" * (count == 0),
         )
     if scaling is not None and not scaling.least <= count <= scaling.most:
         most = counted_units(scaling.most, kind)
