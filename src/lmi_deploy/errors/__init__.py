@@ -27,7 +27,7 @@ EXIT_CODES: dict[int, str] = {
     6: "integrity: the bytes differ from those of their source",
     7: "objective missed (bench)",
     8: "undecided: too few requests to show whether an objective is met (bench)",
-    130: "interrupted",
+    130: "interrupted, or a question was not answered with yes",
 }
 
 EXIT_ADVICE: dict[int, str] = {
