@@ -59,7 +59,7 @@ def test_every_object_is_closed() -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ({**DOWN, "removed": 1}, ""),
+        ({**DOWN, "removed": 1, "remaining": []}, ""),
         ({**DOWN, "removed": 1, "new": 1}, "'new' was unexpected"),
         (DOWN, "'removed' is a required property"),
         ({**DOWN, "removed": "1"}, "removed: '1' is not of type 'integer'"),
@@ -76,7 +76,7 @@ def test_lines_of_a_command(line: dict[str, Any], error: str) -> None:
 
 
 def test_undeclared_line_fails_the_test_that_printed_it() -> None:
-    require_described(["down", "a", "--json"], json.dumps({**DOWN, "removed": 1}))
+    require_described(["down", "a", "--json"], json.dumps({**DOWN, "removed": 1, "remaining": []}))
     require_described(["down", "a"], "a: not found here")
     with pytest.raises(AssertionError, match="`lmi down --json` printed a line"):
         require_described(["down", "a", "--json"], json.dumps(DOWN))
