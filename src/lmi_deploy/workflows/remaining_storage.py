@@ -38,7 +38,7 @@ class RemainingStorage:
         if not self.command:
             return f"{words}; lmi never deletes them"
         unless = ", unless another deployment uses them" if self.kind == "weights" else ""
-        return f"{words}; `{self.command}` deletes {'it' if self.kind == 'logs' else 'them'}{unless}"
+        return f"{words}; this deletes {'it' if self.kind == 'logs' else 'them'}{unless}:"
 
 
 def remaining_storage(

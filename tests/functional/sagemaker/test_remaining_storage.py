@@ -29,13 +29,13 @@ def test_down_names_the_account_and_the_weights_that_stay(app: CloudApp) -> None
     assert down.code == 0, down.err
     place = f"tiny (account {caller.account}, {caller.region})"
     assert down.err.startswith(f"delete {place}\n")
-    *_, deleted, stays = down.err.splitlines()
+    *_, deleted, stays, command = down.err.splitlines()
     assert deleted == f"{place} is deleted: lmi looked again, and found nothing more to delete"
-    command = f"lmi weights rm {name} --region {caller.region}"
     assert stays == (
-        f"  the weights {name} stay in the bucket, and cost storage; `{command}` deletes them, unless another "
-        "deployment uses them"
+        f"  the weights {name} stay in the bucket, and cost storage; this deletes them, unless another "
+        "deployment uses them:"
     )
+    assert command == f"    lmi weights rm {name} --region {caller.region}"
 
 
 def test_command_of_each_remaining_storage_deletes_it(app: CloudApp) -> None:

@@ -57,5 +57,7 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
         view.note(f"{ref.name} ({ref.place}) is deleted: lmi looked again, and found nothing more to delete")
     for one in remaining:
         view.note(f"  {one.text}")
+        if one.command:
+            view.note(f"    {one.command}", copied=True)
     stored = [asdict(one) for one in remaining]
     view.result({**ref_fields(ref), "removed": len(teardown.plan.actions), "remaining": stored})
