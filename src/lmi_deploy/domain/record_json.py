@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.dataclass_json import dump, lines_text, load
 from lmi_deploy.domain.environment_digests import action_fields
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
@@ -21,10 +21,8 @@ from lmi_deploy.errors import Refused
 
 
 def record_text(record: Record) -> str:
-    """JSON, a line per field: with `indent`, json does without its C code, and a record is written for every action."""
     fields = {"schema": SCHEMA, **dump(record)}
-    lines = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
-    return "{\n " + ",\n ".join(lines) + "\n}\n"
+    return lines_text({name: json.dumps(value) for name, value in fields.items()})
 
 
 def parse_record(text: str | bytes, origin: str) -> Record:

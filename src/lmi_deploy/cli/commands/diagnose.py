@@ -11,6 +11,7 @@ import click
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.planning.failure_cause import Cause, as_fields
 from lmi_deploy.planning.setting_names import settings_text, with_recipe_keys
@@ -58,7 +59,7 @@ def _of_file(name: str) -> DiagnosedLog:
 def _words(causes: tuple[Cause, ...], *, lines: int, log: str) -> Iterator[str]:
     """One page: the first cause in full, the others in two lines each, then where the whole log is."""
     if not causes:
-        yield f"no failure found in the {_counted(lines)} of {log}" if lines else f"{log} is empty"
+        yield f"no failure found in the {counted(lines, 'line')} of {log}" if lines else f"{log} is empty"
         return
     first, *others = causes
     yield f"cause: {first.cause}"
@@ -76,8 +77,4 @@ def _words(causes: tuple[Cause, ...], *, lines: int, log: str) -> Iterator[str]:
         for other in others:
             yield f"  line {other.line}: {other.evidence}"
             yield f"    {other.cause}"
-    yield f"the whole log: {log} ({_counted(lines)})"
-
-
-def _counted(lines: int) -> str:
-    return "1 line" if lines == 1 else f"{lines} lines"
+    yield f"the whole log: {log} ({counted(lines, 'line')})"

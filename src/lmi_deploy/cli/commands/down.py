@@ -44,17 +44,18 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
     ref, view = teardown.ref, context.view
+    what = f"{ref.name} ({ref.place})"
     if teardown.plan.empty:
         view.note(f"{ref.name}: not found {'here' if ref.is_here else f'in {ref.place}'}")
     else:
         if yes:
-            view.note(f"delete {ref.name} ({ref.place})")
+            view.note(f"delete {what}")
         view.plan(teardown.plan, Estimate())
-        confirm(f"Delete {ref.name} ({ref.place})?", yes=yes)
+        confirm(f"Delete {what}?", yes=yes)
     context.run(down.execute(teardown, context.deps))
     remaining = down.stored_after(teardown, context.deps)
     if not teardown.plan.empty:
-        view.note(f"{ref.name} ({ref.place}) is deleted: lmi looked again, and found nothing more to delete")
+        view.note(f"{what} is deleted: lmi looked again, and found nothing more to delete")
     for one in remaining:
         view.note(f"  {one.text}")
         if one.command:

@@ -45,12 +45,8 @@ def _shared_hourly(observed: CloudObserved, cloud: Cloud) -> str:
     if endpoint is None or endpoint.status in COSTS_NOTHING or config is None or not config.settings.instance:
         return ""
     ((instance, count),) = _main_instances(endpoint, config.settings.instance)
-    price = _price(instance, cloud.prices, "hosting")
-    if price is None:
-        return ""
-    total = format_price(count * price.hourly, price.currency)
-    of = f"{count} x {instance}; {price.source}"
-    return f"part of {total} an hour of {name} ({of}): its models share its instances"
+    cost = _in_words(count, instance, cloud.prices, use="hosting", of=f" of {name}")
+    return f"part of {cost}: its models share its instances" if cost else ""
 
 
 def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
@@ -106,12 +102,12 @@ def _job_hourly(job: ObservedJob, prices: Prices) -> str:
     return _in_words(job.count, job.instance, prices, use="processing")
 
 
-def _in_words(count: int, instance: str, prices: Prices, *, use: Use) -> str:
+def _in_words(count: int, instance: str, prices: Prices, *, use: Use, of: str = "") -> str:
     price = _price(instance, prices, use)
     if price is None:
         return ""
     total = format_price(count * price.hourly, price.currency)
-    return f"{total} an hour ({count} x {instance}; {price.source})"
+    return f"{total} an hour{of} ({count} x {instance}; {price.source})"
 
 
 def _price(instance: str, prices: Prices, use: Use) -> Price | None:
