@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit test-clients test-engines test-pythons bless reference docs picture recording bench fuzz dist kills clean help lock wheelhouse
+.PHONY: quickstart test test-landing test-all setup lint unit test-clients test-engines test-pythons bless reference docs picture recording bench fuzz dist kills clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -13,8 +13,16 @@ help:  ## What there is
 quickstart: $(BIN)/.runnable  ## Deploy a real model on this machine, ask it, say what to do next (ENGINE=vllm: behind vLLM)
 	@$(BIN)/python -m tools.quickstart $(ENGINE)
 
-test: setup  ## Everything that .ci/run checks but test-engines
+test: setup  ## Lint, types, and tests of every layer: ten minutes on two cores
 	@$(BIN)/python -m tools.check
+
+test-landing: setup  ## What .ci/run runs after `make test`: the other tests, rehearsals, clients and real engines
+	@$(BIN)/python -m tools.check --tier landing
+
+test-all: setup  ## Everything, at length: also the whole crash matrix, other Pythons, fuzzing and random kills (hours)
+	@$(BIN)/python -m tools.check
+	@$(BIN)/python -m tools.check --tier landing
+	@$(BIN)/python -m tools.check --tier long
 
 # What the quickstart needs, and no tool of development.
 $(BIN)/.runnable: requirements/quickstart.txt pyproject.toml tools/setup.py
@@ -92,6 +100,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  -o requirements/pipelines.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/stacks.in \
 	  -o requirements/stacks.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/mutants.in \
+	  -o requirements/mutants.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/dist.in \
 	  -o requirements/dist.txt
 	@$(BIN)/uv pip compile -q --generate-hashes --universal --python-version 3.11 --extra bench -c requirements/dev.txt \

@@ -1,75 +1,238 @@
-"""Everything that CI checks, in order, each step timed: `python -m tools.check [step ...]`.
+"""Everything that is checked, in order, each step timed: `python -m tools.check [--tier TIER] [STEP ...]`.
 
-Without a step: all but those of `LARGE`, which install gigabytes.
+Three tiers: `test` is the README's `make test`; `landing` is what `.ci/run` runs besides it (tests marked `landing`,
+other people's programs, real engines); `long` is the rest of `make test-all`. After a failure the commands are printed
+that repeat the failed tests alone; at the end, the ten slowest tests.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, NoReturn
+from xml.etree import ElementTree
+
+import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-PYTEST = [sys.executable, "-m", "pytest", "-q"]
-INTEGRATION = ("tests/contract", "tests/integration", "tests/server", "tests/handlers")
-WITH_AWS = ("tests/emulator", "tests/contract/sagemaker", "tests/integration/sagemaker")
-WITHOUT_AWS = tuple(f"--ignore={folder}" for folder in WITH_AWS)
-MATRIX = "tests/functional/sagemaker/test_crash_matrix.py"
+REPORTS = ROOT / ".build" / "reports"
+RUN = "LMI_CHECK_RUN"
+"""The variable that marks every process of a run."""
+ENDS_WITHIN = 20.0
+"""Seconds that a step has after Ctrl-C to end what it started."""
+TIERS = {"test": "not landing and not long", "landing": "landing and not long", "long": "long"}
+"""Pytest's expression for the tests of each tier."""
+AWS = ("tests/emulator", "tests/contract/sagemaker", "tests/integration/sagemaker")
 REHEARSALS = "tests/e2e/test_rehearse.py"
-STEPS: dict[str, list[list[str]]] = {
-    "lint": [
-        [str(BIN / "ruff"), "format", "--check", "."],
-        [str(BIN / "ruff"), "check", "."],
-        [str(BIN / "mypy")],
-    ],
-    "docs": [[sys.executable, "-m", "tools.site"]],
-    "unit": [[*PYTEST, "tests/unit", "tests/golden", "-n", "2"]],
-    # The newest other one: `make test-pythons` runs all.
-    "pythons": [[sys.executable, "-m", "tools.pythons", "--newest"]],
-    "contract": [
-        [*PYTEST, *INTEGRATION, *WITHOUT_AWS, "-n", "2", "--dist", "loadfile"],
-        # By themselves: the limits of the emulator's containers are in real seconds, and each is a process or three.
-        # Three at a time: each waits for its processes for a sixth of its time.
-        [*PYTEST, *WITH_AWS, "-n", "3", "--dist", "loadfile"],
-    ],
-    "functional": [
-        [*PYTEST, "tests/functional", f"--ignore={MATRIX}", "-n", "2", "--dist", "loadfile"],
-        # One file with a thousand cases: spread over both cores.
-        [*PYTEST, MATRIX, "-n", "2"],
-    ],
-    "clients": [[*PYTEST, "tests/clients"]],
-    "e2e": [
-        [*PYTEST, "tests/e2e", f"--ignore={REHEARSALS}", "-n", "2", "--dist", "loadfile"],
-        # Each waits more than it computes, and has a folder of its own.
-        [*PYTEST, REHEARSALS, "-n", "2"],
-    ],
-    "engines": [[*PYTEST, "tests/engines"]],
-}
-LARGE = ("engines",)
 
 
-def main(required: list[str]) -> int:
-    unknown = [step for step in required if step not in STEPS]
-    if unknown:
-        print(f"no step {unknown[0]!r}; there are: {', '.join(STEPS)}", file=sys.stderr)
-        return 2
+@dataclass(frozen=True)
+class Step:
+    """Commands one after another, or the tests of the tier in some folders, in so many processes."""
+
+    name: str
+    tiers: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...] = ()
+    folders: tuple[str, ...] = ()
+    processes: int = 2
+    spread: str = "loadfile"
+
+    def run(self, tier: str) -> tuple[tuple[str, ...], ...]:
+        if not self.folders:
+            return self.commands
+        parallel = ("-n", str(self.processes), "--dist", self.spread) if self.processes > 1 else ()
+        report = ("-o", "junit_family=xunit1", f"--junitxml={self.report}")
+        return (_program("pytest", "-q", *self.folders, "-m", TIERS[tier], *parallel, *report),)
+
+    @property
+    def report(self) -> Path:
+        return REPORTS / f"{self.name}.xml"
+
+
+def _program(*words: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", *words)
+
+
+STAGES: tuple[tuple[Step, ...], ...] = (
+    (Step("environments", ("test",), (_program("tools.environments"),)),),
+    # mypy computes for a minute on one core: it runs beside the unit tests.
+    (
+        Step(
+            "lint",
+            ("test",),
+            (
+                (str(BIN / "ruff"), "format", "--check", "."),
+                (str(BIN / "ruff"), "check", "."),
+                (str(BIN / "mypy"),),
+            ),
+        ),
+        Step("unit", ("test", "long"), folders=("tests/unit", "tests/golden"), spread="load"),
+    ),
+    (Step("functional", ("test", "long"), folders=("tests/functional",)),),
+    # These wait for other processes a part of their time: three at once.
+    (
+        Step(
+            "contract",
+            ("test", "landing", "long"),
+            folders=(
+                *("tests/contract", "tests/integration", "tests/server", "tests/handlers"),
+                *(f"--ignore={folder}" for folder in AWS),
+            ),
+            processes=3,
+        ),
+    ),
+    (Step("aws", ("test", "landing", "long"), folders=AWS, processes=3),),
+    (Step("e2e", ("test", "landing"), folders=("tests/e2e", f"--ignore={REHEARSALS}")),),
+    (Step("rehearsals", ("landing", "long"), folders=(REHEARSALS,), spread="load"),),
+    (Step("docs", ("landing",), (_program("tools.site"),)),),
+    (Step("clients", ("landing",), folders=("tests/clients",), processes=1),),
+    (Step("engines", ("landing",), folders=("tests/engines",), processes=1),),
+    (Step("pythons", ("long",), (_program("tools.pythons", "--functional"),)),),
+    (Step("fuzz", ("long",), (_program("tools.fuzz", "--cases", "100000"),)),),
+    (Step("kills", ("long",), (_program("tools.kills", "--lag", "tags=300,reads=5,roles=10"),)),),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__)
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(_names()))
+    parser.add_argument(
+        "--tier", choices=[*TIERS], help="by default: test, or the first tier that has the step"
+    )
+    given = parser.parse_args(arguments)
+    for name in given.steps:
+        if name not in _names():
+            parser.error(f"no step {name!r}; there are: {', '.join(_names())}")
+    stages = [
+        [(step, tier) for step in stage if (tier := _tier(step, given.tier, chosen=given.steps))]
+        for stage in STAGES
+    ]
     # In the background of a script SIGINT is ignored, and so it would be by every process of a test about Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "LMI_REPORT_SKIPS": "1"}
-    for step in required or [step for step in STEPS if step not in LARGE]:
-        started = time.monotonic()
-        for command in STEPS[step]:
-            print(f"== {step}: {' '.join(Path(word).name for word in command[:3])} ...", flush=True)
-            code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-            if code:
-                print(f"== {step} failed after {time.monotonic() - started:.0f} s", flush=True)
-                return code
-        print(f"== {step} passed in {time.monotonic() - started:.0f} s", flush=True)
-    return 0
+    signal.signal(signal.SIGTERM, _interrupt)
+    started = time.monotonic()
+    run = uuid.uuid4().hex
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    for report in REPORTS.glob("*.xml"):
+        report.unlink()
+    try:
+        # A short path: the name of a socket has at most 107 bytes.
+        with tempfile.TemporaryDirectory(prefix="lmi-", ignore_cleanup_errors=True) as folder:
+            variables = {"PYTHONDONTWRITEBYTECODE": "", "LMI_REPORT_SKIPS": "1", RUN: run, "TMPDIR": folder}
+            environment = {**os.environ, **variables}
+            passed = all(_stage_passes(stage, environment) for stage in stages if stage)
+    except KeyboardInterrupt:
+        print("\n== interrupted", flush=True)
+        return 130
+    finally:
+        _end_processes(run)
+    _print_slowest()
+    print(f"== {'passed' if passed else 'failed'} in {time.monotonic() - started:.0f} s", flush=True)
+    return 0 if passed else 1
+
+
+def _names() -> list[str]:
+    return [step.name for stage in STAGES for step in stage]
+
+
+def _tier(step: Step, tier: str | None, *, chosen: Sequence[str]) -> str | None:
+    """The tier in which to run it; None: not at all."""
+    if chosen and step.name not in chosen:
+        return None
+    if tier is None:
+        return step.tiers[0] if chosen or "test" in step.tiers else None
+    return tier if tier in step.tiers else None
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _stage_passes(stage: Sequence[tuple[Step, str]], environment: dict[str, str]) -> bool:
+    """The steps of a stage run at the same time. The last one prints as it runs, the others once they have ended."""
+    commands = [(step, command) for step, tier in stage for command in step.run(tier)]
+    started = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        running = []
+        for number, (step, command) in enumerate(commands, 1):
+            print(f"== {step.name}: {' '.join(Path(word).name for word in command[:3])} ...", flush=True)
+            output = None if number == len(commands) else stack.enter_context(tempfile.TemporaryFile("w+"))
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
+            running.append((step, process, output))
+        try:
+            codes = [_end(*one, started) for one in reversed(running)]
+        except KeyboardInterrupt:
+            _interrupt_all([process for _, process, _ in running])
+            raise
+    for step, _ in stage:
+        _print_failed(step)
+    return not any(codes)
+
+
+def _end(step: Step, process: subprocess.Popen[bytes], output: IO[str] | None, started: float) -> int:
+    code = process.wait()
+    if output is not None and (code or step.name != "lint"):
+        output.seek(0)
+        print(output.read(), flush=True)
+    verdict = f"failed ({code})" if code else "passed"
+    print(f"== {step.name} {verdict} in {time.monotonic() - started:.0f} s", flush=True)
+    return code
+
+
+def _interrupt_all(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Ctrl-C reaches them too, but `kill` only us."""
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + ENDS_WITHIN
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.wait(max(0.1, deadline - time.monotonic()))
+
+
+def _end_processes(run: str) -> None:
+    """Kills what this run started and left behind, and names it."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(RUN) == run:
+                print(f"== left behind, ended: {' '.join(process.cmdline())[:200]}", flush=True)
+                process.kill()
+
+
+def _cases(report: Path) -> Iterator[tuple[float, str, bool]]:
+    """Of each test its seconds, its name for pytest, and whether it failed."""
+    if report.exists():
+        for case in ElementTree.parse(report).iter("testcase"):
+            test = f"{case.get('file')}::{case.get('name')}"
+            bad = case.find("failure") is not None or case.find("error") is not None
+            yield float(case.get("time") or 0), test, bad
+
+
+def _print_failed(step: Step) -> None:
+    failed = [test for _, test, bad in _cases(step.report) if bad]
+    if failed:
+        print("== to repeat what failed alone:")
+    for test in failed[:20]:
+        print(f"{Path(sys.executable).relative_to(ROOT)} -m pytest {shlex.quote(test)}")
+
+
+def _print_slowest() -> None:
+    slowest = sorted((case for report in REPORTS.glob("*.xml") for case in _cases(report)), reverse=True)[:10]
+    if slowest:
+        print("== the slowest tests")
+    for seconds, test, _ in slowest:
+        print(f"{seconds:6.1f} s  {test}")
 
 
 if __name__ == "__main__":
