@@ -27,7 +27,6 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-REPORTS = ROOT / ".build" / "reports"
 RUN = "LMI_CHECK_RUN"
 """The variable that marks every process of a run."""
 ENDS_WITHIN = 20.0
@@ -49,16 +48,16 @@ class Step:
     processes: int = 2
     spread: str = "loadfile"
 
-    def run(self, tier: str) -> tuple[tuple[str, ...], ...]:
+    def run(self, tier: str, folder: Path) -> tuple[tuple[str, ...], ...]:
         if not self.folders:
             return self.commands
         parallel = ("-n", str(self.processes), "--dist", self.spread) if self.processes > 1 else ()
-        report = ("-o", "junit_family=xunit1", f"--junitxml={self.report}")
+        report = ("-o", "junit_family=xunit1", f"--junitxml={self.report(folder)}")
         return (_program("pytest", "-q", *self.folders, "-m", TIERS[tier], *parallel, *report),)
 
-    @property
-    def report(self) -> Path:
-        return REPORTS / f"{self.name}.xml"
+    def report(self, folder: Path) -> Path:
+        """What pytest writes about the tests, in JUnit's form."""
+        return folder / f"{self.name}.xml"
 
 
 def _program(*words: str) -> tuple[str, ...]:
@@ -105,7 +104,7 @@ STAGES: tuple[tuple[Step, ...], ...] = (
 )
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], known: Sequence[Sequence[Step]] = STAGES) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.check", description=__doc__)
     parser.add_argument("steps", nargs="*", metavar="STEP", help=", ".join(_names()))
     parser.add_argument(
@@ -117,28 +116,25 @@ def main(arguments: Sequence[str]) -> int:
             parser.error(f"no step {name!r}; there are: {', '.join(_names())}")
     stages = [
         [(step, tier) for step in stage if (tier := _tier(step, given.tier, chosen=given.steps))]
-        for stage in STAGES
+        for stage in known
     ]
     # In the background of a script SIGINT is ignored, and so it would be by every process of a test about Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     started = time.monotonic()
     run = uuid.uuid4().hex
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    for report in REPORTS.glob("*.xml"):
-        report.unlink()
     try:
         # A short path: the name of a socket has at most 107 bytes.
         with tempfile.TemporaryDirectory(prefix="lmi-", ignore_cleanup_errors=True) as folder:
             variables = {"PYTHONDONTWRITEBYTECODE": "", "LMI_REPORT_SKIPS": "1", RUN: run, "TMPDIR": folder}
             environment = {**os.environ, **variables}
-            passed = all(_stage_passes(stage, environment) for stage in stages if stage)
+            passed = all(_stage_passes(stage, Path(folder), environment) for stage in stages if stage)
+            _print_slowest(Path(folder))
     except KeyboardInterrupt:
         print("\n== interrupted", flush=True)
         return 130
     finally:
         _end_processes(run)
-    _print_slowest()
     print(f"== {'passed' if passed else 'failed'} in {time.monotonic() - started:.0f} s", flush=True)
     return 0 if passed else 1
 
@@ -160,9 +156,9 @@ def _interrupt(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _stage_passes(stage: Sequence[tuple[Step, str]], environment: dict[str, str]) -> bool:
+def _stage_passes(stage: Sequence[tuple[Step, str]], folder: Path, environment: dict[str, str]) -> bool:
     """The steps of a stage run at the same time. The last one prints as it runs, the others once they have ended."""
-    commands = [(step, command) for step, tier in stage for command in step.run(tier)]
+    commands = [(step, command) for step, tier in stage for command in step.run(tier, folder)]
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         running = []
@@ -177,7 +173,7 @@ def _stage_passes(stage: Sequence[tuple[Step, str]], environment: dict[str, str]
             _interrupt_all([process for _, process, _ in running])
             raise
     for step, _ in stage:
-        _print_failed(step)
+        _print_failed(step.report(folder))
     return not any(codes)
 
 
@@ -219,16 +215,16 @@ def _cases(report: Path) -> Iterator[tuple[float, str, bool]]:
             yield float(case.get("time") or 0), test, bad
 
 
-def _print_failed(step: Step) -> None:
-    failed = [test for _, test, bad in _cases(step.report) if bad]
+def _print_failed(report: Path) -> None:
+    failed = [test for _, test, bad in _cases(report) if bad]
     if failed:
         print("== to repeat what failed alone:")
     for test in failed[:20]:
         print(f"{Path(sys.executable).relative_to(ROOT)} -m pytest {shlex.quote(test)}")
 
 
-def _print_slowest() -> None:
-    slowest = sorted((case for report in REPORTS.glob("*.xml") for case in _cases(report)), reverse=True)[:10]
+def _print_slowest(folder: Path) -> None:
+    slowest = sorted((case for report in folder.glob("*.xml") for case in _cases(report)), reverse=True)[:10]
     if slowest:
         print("== the slowest tests")
     for seconds, test, _ in slowest:

@@ -11,7 +11,9 @@ from lmi_deploy.errors import LmiError
 from tests.support.djl_engine import engine_dir
 from tests.support.serving_environment import serving_python
 
-NEEDS = "needs, unless cached: DJL's engine (Maven Central, 1 MB), torch and transformers (package index, 5 GB)"
+NEEDS = (
+    "needs, unless cached: DJL's engine (Maven Central, 1 MB), torch and transformers (package index, 5 GB)"
+)
 
 
 def main() -> int:
