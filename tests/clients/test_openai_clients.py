@@ -19,7 +19,7 @@ from tests.support.proxy_process import RunningProxy, proxy
 from tests.support.sample_model import cached_tiny_model
 from tests.support.serving_environment import serving_python
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 WORDS = ["one", " two"]
 

@@ -18,6 +18,8 @@ from tests.server.handlers import MANY_WAYS
 from tests.support.clients import client_environment, clients, terraform_environment
 from tests.support.emulator_process import IMAGE, TRUST, Emulated, emulator
 
+pytestmark = pytest.mark.landing
+
 HERE = Path(__file__).parent / "clients"
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 PROGRAM_SECONDS = 120

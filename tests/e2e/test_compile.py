@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, Installed
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 SHARD = """
 import argparse
 from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -12,6 +12,8 @@ from lmi_deploy import __version__
 from tools.dist import DistributionError, compare, main
 from tools.pinned_environment import ROOT
 
+pytestmark = pytest.mark.landing
+
 STEM = f"lmi_deploy-{__version__}"
 
 

@@ -61,6 +61,8 @@ HANDLER = """\
 import os, pathlib
 from djl_python import Input, Output
 
+pytestmark = pytest.mark.landing
+
 
 def handle(inputs: Input) -> Output:
     if inputs.is_empty():

@@ -17,6 +17,8 @@ import yaml
 from tests.support.clients import pipeline_checkers
 from tests.support.go_programs import GoProgram
 
+pytestmark = pytest.mark.landing
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "how-to" / "run-in-ci.md"
 READER = Path(__file__).parent / "clients" / "read_reports.py"

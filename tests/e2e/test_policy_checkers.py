@@ -7,10 +7,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lmi_deploy.targets.sagemaker.permissions import policies
 from lmi_deploy.targets.sagemaker.permissions.reference_page import example_specs
 from tests.support.aws_requests import rows
 from tests.support.clients import policy_checkers
+
+pytestmark = pytest.mark.landing
 
 PROGRAM = Path(__file__).parent / "clients" / "check_policies.py"
 KNOWN = {

@@ -27,7 +27,7 @@ train = sentencepiece.SentencePieceTrainer.train
 train(input="corpus.txt", model_prefix="spiece", vocab_size=60, hard_vocab_limit=False)
 """
 NAME = "flan-t5-xxl-own-script"
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 
 
 @pytest.fixture(scope="module")

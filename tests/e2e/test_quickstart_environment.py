@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import ROOT
+
+pytestmark = pytest.mark.landing
 
 REQUIREMENTS = ROOT / "requirements"
 IMPORTS = "import tools.quickstart, tests.support.sample_model, tests.support.serving_environment"

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.catalog.server_version import FAMILIES
 from lmi_deploy.host.clock import SystemClock
 from tests.e2e.conftest import ROOT, Installed
 from tests.support.recipe_models import recipe_models
@@ -26,6 +27,7 @@ RECIPES = ROOT / "recipes"
 REAL_ENGINE = {"quickstart-vllm.yaml", "published/t5-triton-tensorrt/recipe.yaml"}
 """Need the environments of vLLM and of Triton: tests/engines."""
 SHIPPED = sorted({str(path.relative_to(RECIPES)) for path in RECIPES.rglob("*.yaml")} - REAL_ENGINE)
+ENGINE_LINE = re.compile(r"^engine: (\S+)", re.MULTILINE)
 STEPS = [
     *("write the stand-in model", "start the emulator", "resolve the recipe", "up"),
     *("invoke", "invoke, streamed", "bad requests", "update", "rollback", "down"),
@@ -56,6 +58,8 @@ PUBLISHED = {
     ),
 }
 """The published table's own first columns, and the cells of the small experiment. T5 needs Triton: tests/engines."""
+IN_CI = {"flan-t5-fastertransformer": "landing"}
+"""The experiment with a single deployment; `make test-all` rehearses the others."""
 LEFT_OUT = ("-b1:", "pipeline-b6:", "inf1-6x-")
 """Variants of BERT: one instance type with a batch and the GPU with a batch stay."""
 ENDS_WITHIN = 60.0
@@ -103,6 +107,16 @@ def result_of(output: str) -> dict[str, Any]:
     return found
 
 
+def by_family() -> Iterator[Any]:
+    """Every shipped recipe; for a landing, the first of each image family."""
+    seen = set()
+    for recipe in SHIPPED:
+        [engine] = ENGINE_LINE.findall((RECIPES / recipe).read_text("utf-8"))
+        mark = pytest.mark.long if FAMILIES[engine] in seen else pytest.mark.landing
+        seen.add(FAMILIES[engine])
+        yield pytest.param(recipe, marks=mark)
+
+
 def small_experiment(name: str, folder: Path) -> Path:
     """A copy of the published recipe with a part of its deployments."""
     copy = folder / name
@@ -115,7 +129,7 @@ def small_experiment(name: str, folder: Path) -> Path:
     return recipe
 
 
-@pytest.mark.parametrize("recipe", SHIPPED)
+@pytest.mark.parametrize("recipe", [*by_family()])
 def test_shipped_recipe_lives_its_whole_life(place: Place, recipe: str) -> None:
     """A new recipe needs the config.json of its model in tests/support/recipe_models.py."""
     done = place.lmi.run("rehearse", str(RECIPES / recipe), "--json")
@@ -129,7 +143,9 @@ def test_shipped_recipe_lives_its_whole_life(place: Place, recipe: str) -> None:
     assert (place.left(), place.processes()) == ([], [])
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=getattr(pytest.mark, IN_CI.get(name, "long"))) for name in PUBLISHED]
+)
 def test_published_experiment_is_rehearsed_and_prints_its_table(
     place: Place, tmp_path: Path, name: str
 ) -> None:
@@ -145,6 +161,7 @@ def test_published_experiment_is_rehearsed_and_prints_its_table(
     assert (place.left(), place.processes()) == ([], [])
 
 
+@pytest.mark.long
 def test_experiment_whose_variant_fails_its_rehearsal_measures_the_others(
     place: Place, tmp_path: Path
 ) -> None:
@@ -172,6 +189,7 @@ def test_artifact_is_the_one_that_render_writes(place: Place) -> None:
     assert any("probe.expect" in line for line in rehearsed["not_provable"])
 
 
+@pytest.mark.landing
 def test_failing_handler_is_explained_and_nothing_is_left(place: Place, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("import absent_package\n\n\ndef handle(inputs):\n    return None\n")
     text = (RECIPES / "smollm2-g5.yaml").read_text()
@@ -185,6 +203,7 @@ def test_failing_handler_is_explained_and_nothing_is_left(place: Place, tmp_path
     assert (place.left(), place.processes()) == ([], [])
 
 
+@pytest.mark.landing
 def test_ctrl_c_ends_everything(place: Place) -> None:
     recipe = str(RECIPES / "smollm2-g5.yaml")
     argv = [str(place.lmi.lmi), "rehearse", recipe]
@@ -203,6 +222,7 @@ def test_ctrl_c_ends_everything(place: Place) -> None:
     assert (place.left(), place.processes()) == ([], [])
 
 
+@pytest.mark.landing
 def test_kill_leaves_no_emulator_and_no_folder(place: Place) -> None:
     argv = [str(place.lmi.lmi), "rehearse", str(RECIPES / "smollm2-vllm-server.yaml"), "--keep"]
     with subprocess.Popen(
@@ -220,6 +240,7 @@ def test_kill_leaves_no_emulator_and_no_folder(place: Place) -> None:
     assert (place.left(), place.processes()) == ([], [])
 
 
+@pytest.mark.landing
 def test_kept_deployment_answers_until_it_is_ended(place: Place) -> None:
     done = place.lmi.run("rehearse", str(RECIPES / "embeddings.yaml"), "--keep", "--json")
     assert done.returncode == 0, done.stdout[-4000:]
@@ -234,6 +255,7 @@ def test_kept_deployment_answers_until_it_is_ended(place: Place) -> None:
     assert place.processes() == []
 
 
+@pytest.mark.landing
 def test_kept_emulator_is_reached_by_the_printed_lines(place: Place) -> None:
     done = place.lmi.run("rehearse", str(RECIPES / "smollm2-vllm-server.yaml"), "--keep")
     assert done.returncode == 0, done.stderr[-4000:]

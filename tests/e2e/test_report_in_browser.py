@@ -23,6 +23,8 @@ from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.bench.report_tables import report_tables
 from tests.support.bench_runs import BEGAN, T4, closed_run, open_run
 
+pytestmark = pytest.mark.landing
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if CHROMIUM is None and not os.environ.get("LMI_CI"):
     pytest.skip("Chromium is missing (Debian's package chromium)", allow_module_level=True)

@@ -19,7 +19,7 @@ from tests.e2e.conftest import ROOT, Installed
 
 RECIPE = str(ROOT / "recipes" / "quickstart.yaml")
 BUCKET = "models"
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from tests.support.deepspeed_environment import deepspeed_python
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.published_deployments import answer, deploy, lmi_command
 
+pytestmark = pytest.mark.landing
+
 RECIPE = recipes() / "published" / "gpt-j-deepspeed" / "recipe.yaml"
 NAME = "gpt-j-deepspeed-own-script"
 PROMPTS = ["the house number 4 is", "wonderful"]

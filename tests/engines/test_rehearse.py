@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.conftest import Installed
 from tests.engines.conftest import RECIPES
 from tests.support.recipe_models import recipe_models
+
+pytestmark = pytest.mark.landing
 
 
 def rehearsed(recipe: str, home: Path) -> dict[str, Any]:
@@ -38,6 +42,7 @@ def test_t5_is_exported_and_served_by_triton_itself(tmp_path: Path) -> None:
     assert any("compile script" in line for line in result["proved"])
 
 
+@pytest.mark.long
 def test_published_t5_experiment_is_rehearsed_and_prints_its_grid(tmp_path: Path) -> None:
     """Two of its twelve deployments: the published baseline, which packs torch, and one precision."""
     copy, table = tmp_path / "t5", tmp_path / "table.md"

@@ -20,6 +20,8 @@ from lmi_deploy.engines.triton.engine import ENGINE, TEMPLATE
 from tests.e2e.conftest import ROOT, Installed
 from tests.support.emulator_process import emulator
 
+pytestmark = pytest.mark.landing
+
 PUBLISHED = ROOT / "recipes" / "published" / "t5-triton-tensorrt" / "recipe.yaml"
 BODY = {"inputs": [{"name": "text", "shape": [2, 1], "datatype": "BYTES", "data": ["w1 w2", "w3 w4 w5"]}]}
 MODEL = """

@@ -24,7 +24,7 @@ from lmi_deploy.host.clock import SystemClock
 from tests.e2e.conftest import Installed
 from tests.engines.conftest import RECIPES
 
-pytestmark = [pytest.mark.worker, pytest.mark.model]
+pytestmark = [pytest.mark.worker, pytest.mark.model, pytest.mark.landing]
 
 RECIPE = str(RECIPES / "quickstart-vllm.yaml")
 NAME = "quickstart-vllm"
