@@ -29,6 +29,8 @@ from tests.support.frozen_clock import FrozenClock
 from tests.support.least_privilege import clear_buckets, write_model
 from tests.support.recipe_parsing import parse
 
+pytestmark = pytest.mark.landing
+
 GOLDEN = EXPECTED / "export"
 SECONDS = 180
 RECIPE = """\
@@ -60,8 +62,6 @@ TO_ZERO = """\
 HANDLER = """\
 import os, pathlib
 from djl_python import Input, Output
-
-pytestmark = pytest.mark.landing
 
 
 def handle(inputs: Input) -> Output:
