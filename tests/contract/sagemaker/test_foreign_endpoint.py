@@ -20,9 +20,7 @@ TRACKED = {
 
 def test_config_with_another_variant_is_read(aws: Emulated, cloud: Cloud) -> None:
     aws.model("foreign-a", aws.upload("foreign-a", {"serving.properties": "engine=Python"}))
-    aws.endpoint_config(
-        "foreign-a", "foreign-a", RoutingConfig={"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
-    )
+    aws.endpoint_config("foreign-a", "foreign-a", RoutingConfig={"RoutingStrategy": "RANDOM"})
     found = cloud.hosting.foreign_endpoint_config("foreign-a")
     assert found is not None
     assert (found.variants, found.shadows, found.settings.model) == (("AllTraffic",), (), "foreign-a")

@@ -55,10 +55,9 @@ def foreign_endpoint_config(response: Mapping[str, Any]) -> ForeignEndpointConfi
 
 
 def _routing_read(variant: Mapping[str, Any]) -> frozenset[str]:
-    """With instance pools, lmi sends this routing itself."""
+    """The routing that lmi sends itself."""
     routing = (variant.get("RoutingConfig") or {}).get("RoutingStrategy")
-    sent = bool(variant.get("InstancePools")) and routing == LEAST_OUTSTANDING
-    return frozenset({"RoutingConfig"} if sent else ())
+    return frozenset({"RoutingConfig"} if routing == LEAST_OUTSTANDING else ())
 
 
 def foreign_model(response: Mapping[str, Any]) -> ForeignModel:

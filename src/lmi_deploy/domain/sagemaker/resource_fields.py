@@ -25,7 +25,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
 )
 from lmi_deploy.domain.sagemaker.variant_fields import (
-    LEAST_OUTSTANDING,
     candidate_settings,
     has_own_variants,
     main_variant,
@@ -124,17 +123,8 @@ def endpoint_config_settings(response: Mapping[str, Any], variant: str = "") -> 
 
 
 def _instance_scaling_request(scaling: InstanceScaling) -> dict[str, Any]:
-    """With the routing that AWS's notebooks have with it: requests go to the copy with the fewest in progress, so that
-    a new one gets some at once (SageMaker API reference, ProductionVariantRoutingConfig; read in November 2026).
-    """
-    return {
-        "ManagedInstanceScaling": {
-            "Status": "ENABLED",
-            "MinInstanceCount": scaling.min,
-            "MaxInstanceCount": scaling.max,
-        },
-        "RoutingConfig": {"RoutingStrategy": LEAST_OUTSTANDING},
-    }
+    counts = {"MinInstanceCount": scaling.min, "MaxInstanceCount": scaling.max}
+    return {"ManagedInstanceScaling": {"Status": "ENABLED", **counts}}
 
 
 def _instance_scaling(response: Mapping[str, Any] | None) -> InstanceScaling | None:

@@ -61,6 +61,17 @@ def test_variants_of_a_request_read_back_equal(shadow: bool, weight: float) -> N
     assert endpoint_config_settings(requested) == wanted
 
 
+@pytest.mark.parametrize("shadow", [False, True])
+def test_every_variant_sends_requests_to_the_least_busy_instance_and_an_older_config_stays_in_step(
+    shadow: bool,
+) -> None:
+    wanted = settings(tried(shadow=shadow))
+    requested = endpoint_config_request(wanted)
+    for variant in (*requested["ProductionVariants"], *requested.get("ShadowProductionVariants", ())):
+        assert variant.pop("RoutingConfig") == {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+    assert endpoint_config_settings(requested) == wanted
+
+
 def test_candidate_with_traffic_of_its_own_is_not_lmis() -> None:
     requested = endpoint_config_request(settings(tried()))
     requested["ProductionVariants"][1]["InitialVariantWeight"] = 1.0

@@ -87,6 +87,10 @@ resource "aws_sagemaker_endpoint_configuration" "config" {
     model_data_download_timeout_in_seconds            = 600
     container_startup_health_check_timeout_in_seconds = 600
     inference_ami_version                             = "al2023-ami-sagemaker-inference-gpu-4-1"
+
+    routing_config {
+      routing_strategy = "LEAST_OUTSTANDING_REQUESTS"
+    }
   }
 
   lifecycle {
