@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lmi_deploy.errors import NotInstalled
 from lmi_deploy.errors.install_command import _requirement, install_command
@@ -44,3 +46,18 @@ def test_this_checkout_is_installed_again_with_the_extra() -> None:
     assert command.startswith(f"{sys.executable} -m pip install ")
     assert f"{Path(__file__).resolve().parents[2]}[bench]" in command
     assert command in NotInstalled("tokenizers").hint
+
+
+def test_pipeline_templates_install_nothing_by_default() -> None:
+    """`lmi` is not on PyPI: whoever registers the name there runs code with the deployer's role."""
+    root = Path(__file__).resolve().parents[2]
+    spec, _ = yaml.safe_load_all((root / "ci" / "gitlab.yml").read_text("utf-8"))
+    assert "default" not in spec["spec"]["inputs"]["package"]
+    build = yaml.safe_load((root / "ci" / "buildspec.yml").read_text("utf-8"))
+    assert build["env"]["variables"]["LMI_PACKAGE"] == ""
+    [install] = build["phases"]["install"]["commands"]
+    done = subprocess.run(
+        ["bash", "-c", install], env={"LMI_PACKAGE": ""}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "LMI_PACKAGE: set it to what pip installs" in done.stderr

@@ -34,7 +34,7 @@ def parse_record(text: str | bytes, origin: str) -> Record:
     if schema > SCHEMA:
         raise Refused(
             f"{origin}: written by a newer lmi (schema {schema}; this one reads up to {SCHEMA})",
-            hint="use that version, or upgrade: pip install -U lmi-deploy",
+            hint="use that version, or install a newer lmi (`lmi docs getting-started`)",
         )
     return read_schema_1(found) if schema == 1 else load(Record, found)
 
