@@ -152,11 +152,13 @@ def compare(before: Report, after: Report, *, names: tuple[str, str]) -> Compari
 
 
 def _judged_changes(before: LoadPoint, after: LoadPoint, confidence: float) -> list[FigureChange]:
-    """Without effects if one of the points is INVALID: its figures are not those of the server."""
-    changes = [*_changes(before, after, confidence)]
-    if before.is_valid and after.is_valid:
-        return changes
-    return [replace(change, effect=None, p_value=None, superiority=None) for change in changes]
+    """Without effects where one of the points, or this figure of it, is INVALID: it is not that of the server."""
+    return [
+        replace(change, effect=None, p_value=None, superiority=None)
+        if before.why_invalid(change.metric) or after.why_invalid(change.metric)
+        else change
+        for change in _changes(before, after, confidence)
+    ]
 
 
 def _changes(before: LoadPoint, after: LoadPoint, confidence: float) -> Iterator[FigureChange]:

@@ -108,7 +108,7 @@ class RateSearch:
     def _reason(self, point: LoadPoint) -> str:
         """The verdict that decides, else the first one."""
         if not point.is_valid:
-            return next(one.text for one in point.checks if one.state == "invalid")
+            return point.why_invalid()
         verdicts = sorted(point.verdicts, key=lambda one: ("FAIL", "UNDECIDED", "PASS").index(one.judgement))
         return f"{verdicts[0].objective}: {verdicts[0].text}" if verdicts else ""
 

@@ -87,10 +87,10 @@ def read_objective(words: str) -> Objective:
 
 
 def judge(objective: Objective, point: LoadPoint, confidence: float) -> Verdict:
-    """An invalid point decides nothing."""
-    if not point.is_valid:
-        reasons = [check.text for check in point.checks if check.state == "invalid"]
-        return _verdict(objective, None, f"the point is INVALID: {reasons[0]}")
+    """An invalid point, or figure, decides nothing."""
+    if reason := point.why_invalid(objective.metric):
+        what = f"{objective.metric} is" if point.is_valid else "the point is"
+        return _verdict(objective, None, f"{what} INVALID: {reason}")
     if objective.metric == "error_rate":
         return _judge_errors(objective, point, confidence)
     if objective.metric in RATES and objective.metric != "output_tokens_per_s_user":

@@ -171,6 +171,8 @@ class Check:
     name: str
     state: State
     text: str
+    metric: str = ""
+    """The only figure that an `invalid` check makes unusable; empty: all of the point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +220,12 @@ class LoadPoint:
 
     @property
     def is_valid(self) -> bool:
-        return all(check.state != "invalid" for check in self.checks)
+        return not self.why_invalid()
+
+    def why_invalid(self, metric: str = "") -> str:
+        """Why nothing follows from the point, or from this figure of it; empty: it can be used."""
+        failed = (one for one in self.checks if one.state == "invalid" and one.metric in ("", metric))
+        return next((one.text for one in failed), "")
 
     @property
     def passes(self) -> bool:

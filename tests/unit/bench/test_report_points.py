@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmi_deploy.bench.objectives import parse_objective
+from lmi_deploy.bench.objectives import judge, parse_objective
 from lmi_deploy.bench.report import ClientFigures, LoadPoint
 from lmi_deploy.bench.report_points import merged, point_of
 from tests.support.bench_runs import HEALTHY, closed_run, open_run
@@ -116,7 +116,6 @@ def test_requests_of_the_warm_up_are_in_flight_until_their_responses() -> None:
 @pytest.mark.parametrize(
     ("client", "check"),
     [
-        (replace(HEALTHY, loop_lag_p99=0.006), "loop_lag"),
         (replace(HEALTHY, cpu=0.9), "client_cpu"),
         (replace(HEALTHY, endpoint_changed="config a -> b"), "endpoint"),
     ],
@@ -124,6 +123,22 @@ def test_requests_of_the_warm_up_are_in_flight_until_their_responses() -> None:
 def test_measured_client_makes_the_point_invalid(client: ClientFigures, check: str) -> None:
     point = point_of(replace(closed_run(), client=client))
     assert states(point)[check] == "invalid"
+
+
+def test_lag_of_the_client_is_judged_by_the_figure_that_it_can_spoil() -> None:
+    """8 ms are nothing of a latency of a second, and a third of a gap of 25 ms; 150 ms spoil all of it."""
+    run = closed_run(1.0, requests=50, tokens=40)
+    late = point_of(replace(run, client=replace(HEALTHY, loop_lag_p99=0.008)))
+    assert late.is_valid
+    assert late.why_invalid("e2e") == late.why_invalid("tpot") == ""
+    assert "8 ms (p99), over 10% of the median itl of 2" in late.why_invalid("itl")
+    assert [
+        judge(parse_objective(name, 9000), late, 0.95).judgement for name in ("p90_ms", "itl_p90_ms")
+    ] == [
+        "PASS",
+        "UNDECIDED",
+    ]
+    assert not point_of(replace(run, client=replace(HEALTHY, loop_lag_p99=0.15))).is_valid
 
 
 def test_late_schedule_makes_an_open_loop_invalid() -> None:

@@ -17,7 +17,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
 Variant = Mapping[str, Any]
 _WEIGHT: Final = "InitialVariantWeight"
 LEAST_OUTSTANDING: Final = "LEAST_OUTSTANDING_REQUESTS"
-"""The routing strategy that sends a request to the instance or copy with the fewest in progress. SageMaker's own default
+"""The routing that sends a request to the instance or copy with the fewest in progress. SageMaker's own default
 is a random one, which lets requests wait at one instance while another is idle (API reference,
 ProductionVariantRoutingConfig; AWS Machine Learning Blog, "Minimize real-time inference latency by using Amazon
 SageMaker routing strategies"; both read in November 2026). It is in no setting that is compared: an endpoint that exists
@@ -70,9 +70,7 @@ def _variant_request(
 
 
 def _pools_request(types: Sequence[str], provision_timeout: int) -> dict[str, Any]:
-    """Instead of InstanceType (developer guide, "Deploy to multiple instance types with instance pools", read in November
-    2026).
-    """
+    """Instead of InstanceType: developer guide, "Deploy to multiple instance types with instance pools" (November 2026)."""
     return {
         "InstancePools": [
             {"InstanceType": name, "Priority": number} for number, name in enumerate(types, start=1)
