@@ -20,7 +20,7 @@ LEAST_OUTSTANDING: Final = "LEAST_OUTSTANDING_REQUESTS"
 """The routing that sends a request to the instance or copy with the fewest in progress. SageMaker's own default
 is a random one, which lets requests wait at one instance while another is idle (API reference,
 ProductionVariantRoutingConfig; AWS Machine Learning Blog, "Minimize real-time inference latency by using Amazon
-SageMaker routing strategies"; both read in November 2026). It is in no setting that is compared: an endpoint that exists
+SageMaker routing strategies"; both read in November 2026). It is in no setting that is compared: an existing endpoint
 gets it with its next update.
 """
 
@@ -70,7 +70,7 @@ def _variant_request(
 
 
 def _pools_request(types: Sequence[str], provision_timeout: int) -> dict[str, Any]:
-    """Instead of InstanceType: developer guide, "Deploy to multiple instance types with instance pools" (November 2026)."""
+    """Instead of InstanceType; developer guide, "Deploy to multiple instance types with instance pools", 2026-11."""
     return {
         "InstancePools": [
             {"InstanceType": name, "Priority": number} for number, name in enumerate(types, start=1)
