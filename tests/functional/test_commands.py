@@ -457,6 +457,13 @@ def test_mistyped_command_gets_a_suggestion(app: LocalApp) -> None:
     assert "did you mean 'status'?" in result.err
 
 
+@pytest.mark.parametrize(
+    ("word", "command"), [("deploy", "up"), ("destroy", "down"), ("predict", "invoke"), ("ps", "ls")]
+)
+def test_word_of_another_tool_gets_the_command_of_this_one(app: LocalApp, word: str, command: str) -> None:
+    assert f"did you mean {command!r}?" in app.lmi(word).err
+
+
 def test_no_arguments_show_the_help(app: LocalApp) -> None:
     result = app.lmi()
     assert result.code == 2

@@ -119,6 +119,18 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
 COMMANDS: dict[str, CommandEntry] = {
     name: entry for commands in GROUPS.values() for name, entry in commands.items()
 }
+WORDS_OF_OTHERS = {
+    **dict.fromkeys(("deploy", "apply", "create", "push", "update"), "up"),
+    **dict.fromkeys(("destroy", "delete", "remove", "rm", "undeploy", "teardown"), "down"),
+    **dict.fromkeys(("predict", "request", "query", "ask"), "invoke"),
+    **dict.fromkeys(("describe", "show", "get", "info"), "status"),
+    **dict.fromkeys(("ps", "list"), "ls"),
+    **dict.fromkeys(("run", "start"), "serve"),
+    **dict.fromkeys(("check", "lint"), "validate"),
+    **dict.fromkeys(("diff", "preview"), "plan"),
+    "login": "doctor",
+}
+"""What other tools call these commands: Terraform, Kubernetes, Docker, SageMaker's SDK."""
 
 
 class Lmi(click.Group):
@@ -142,8 +154,8 @@ class Lmi(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            local = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"no such command: {args[0]!r}" + (f", did you mean {local[0]!r}?" if local else ""))
+            near = WORDS_OF_OTHERS.get(args[0]) or next(iter(get_close_matches(args[0], COMMANDS, n=1)), "")
+            ctx.fail(f"no such command: {args[0]!r}" + (f", did you mean {near!r}?" if near else ""))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

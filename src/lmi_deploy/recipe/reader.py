@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from lmi_deploy.catalog import options
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.issue import Issue
@@ -24,6 +25,24 @@ from lmi_deploy.recipe.yaml.tree import (
 
 MOST_PROBLEMS = 100
 """More than anybody reads; the rest is counted."""
+
+WORDS_OF_OTHERS: Final = {
+    **dict.fromkeys(("env", "environment", "env_vars", "environment_variables"), "container.environment"),
+    **dict.fromkeys(
+        ("replicas", "num_replicas", "instance_count", "initial_instance_count"), "endpoint.count"
+    ),
+    **dict.fromkeys(("min_replicas", "min_instances", "min_capacity"), "endpoint.autoscaling.min"),
+    **dict.fromkeys(("max_replicas", "max_instances", "max_capacity"), "endpoint.autoscaling.max"),
+    **dict.fromkeys(("gpus", "num_gpus", "gpu_count", "accelerators", "tp"), "tensor_parallel_degree"),
+    **dict.fromkeys(("model", "model_name", "hf_model_id", "repo_id"), "model_id"),
+    **dict.fromkeys(("instance", "machine_type", "accelerator_type"), "instance_type"),
+    **dict.fromkeys(("image_uri", "docker_image"), "container.image"),
+    **dict.fromkeys(("role", "role_arn", "execution_role_arn"), "endpoint.role"),
+    **dict.fromkeys(("hf_token", "hf_access_token", "hf_hub_token", "token"), "weights.token_secret"),
+    "endpoint_name": "name",
+    "scaling": "endpoint.autoscaling",
+}
+"""What SageMaker's SDK, Kubernetes and other deployment tools call a key of the recipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +206,19 @@ class RecipeReader:
 
     def _suggestion(self, group: KeyGroup, name: str, path: str) -> str:
         """The path of the key that the user probably meant, here or in another group; empty if that is unclear."""
+        word = name.lower()
+        meant = WORDS_OF_OTHERS.get(word, "")
+        if meant and meant.startswith(path):
+            return meant
+        if elsewhere := next((path for path in _paths(RECIPE, "") if path.rpartition(".")[2] == word), ""):
+            return elsewhere
         local = nearest(name, [*(key.name for key in group.keys), *(group.also if self._complete else ())])
         if local:
             return f"{path}{local}"
-        return next((path for path in _paths(RECIPE, "") if path.rpartition(".")[2] == name), "")
+        is_option = word in options.server_names() or any(
+            word in options.names(engine, options.newest(engine)) for engine in options.engines()
+        )
+        return f"options.{word}" if is_option else ""
 
     def report(self, place: SourcePosition, path: str, what: str, hint: str) -> None:
         self.problems.append(place.problem(self._prefix + path, what, hint))
