@@ -165,3 +165,13 @@ def test_log_groups_streams_and_events_work(aws: Emulated) -> None:
     assert logs.list_tags_for_resource(resourceArn=description["logGroupArn"])["tags"] == {"c": "d"}
     logs.delete_log_group(logGroupName=group)
     assert logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] == []
+
+
+def test_bahrain_and_the_emirates_have_no_account_regional_buckets(aws: Emulated) -> None:
+    s3 = aws.client("s3")
+    for region in ("me-south-1", "me-central-1"):
+        placed = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        with pytest.raises(s3.exceptions.ClientError, match="not available in this region"):
+            s3.create_bucket(
+                Bucket=f"lmi-123456789012-{region}-an", BucketNamespace="account-regional", **placed
+            )

@@ -7,17 +7,21 @@ import re
 from typing import Any
 
 REGIONAL_SUFFIX = "-an"
+GLOBAL_NAMES_ONLY = frozenset({"me-central-1", "me-south-1"})
+"""Regions without account-regional names (S3 user guide, "Namespaces for general purpose buckets", read 2026-11-28)."""
 ADVISED_DAYS = 7
 RULE_ID = "lmi-incomplete-uploads"
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_DEFAULT = re.compile(rf"lmi-(\d{{12}})-[a-z0-9-]+{REGIONAL_SUFFIX}")
+_DEFAULT = re.compile(
+    rf"lmi-(\d{{12}})-(?:[a-z0-9-]+{REGIONAL_SUFFIX}|{'|'.join(sorted(GLOBAL_NAMES_ONLY))})"
+)
 _WEIGHTS = "weights/"
 """All multipart uploads are under it."""
 
 
 def default_bucket(account: str, region: str) -> str:
-    """In the account's own namespace of the region: no other account can have created a bucket of that name."""
-    return f"lmi-{account}-{region}{REGIONAL_SUFFIX}"
+    """In the account's own namespace of the region, where there is one: no other account can have that name."""
+    return f"lmi-{account}-{region}" + ("" if region in GLOBAL_NAMES_ONLY else REGIONAL_SUFFIX)
 
 
 def account_of(bucket: str) -> str:

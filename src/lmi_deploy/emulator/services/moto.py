@@ -16,8 +16,9 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
+from lmi_deploy.domain.default_bucket import GLOBAL_NAMES_ONLY
 from lmi_deploy.emulator.services.moto_folder import MotoFolder
-from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.errors import ApiError, xml_error
 
 SERVICES: Final = frozenset(
     ("iam", "sts", "s3", "s3express", "secretsmanager", "ecr", "ec2", "kms", "ssm", "sns", "sqs")
@@ -54,6 +55,9 @@ class Moto:
 
     async def respond(self, request: web.Request, service: str) -> web.StreamResponse:
         """The changes are on disk, if a folder was given, before the response is sent."""
+        if _lacks_namespace(request):
+            message = "Account-regional namespaces are not available in this region."
+            return web.Response(status=400, body=xml_error("s3", message, code="InvalidRequest"))
         body = await request.read()
         environ = _environ(request, body)
         status, headers, content = await asyncio.get_running_loop().run_in_executor(
@@ -86,6 +90,12 @@ class Moto:
         except NotImplementedError as exc:
             raise ApiError("NotImplemented", f"moto does not serve this: {exc}", status=501) from exc
         return head[0], head[1], content
+
+
+def _lacks_namespace(request: web.Request) -> bool:
+    """moto has account-regional names in every region. What AWS answers in these two is not documented."""
+    regional = request.headers.get("x-amz-bucket-namespace") == "account-regional"
+    return regional and request.path.rstrip("/").endswith(tuple(f"-{name}-an" for name in GLOBAL_NAMES_ONLY))
 
 
 def _subscriptions(topic: Any) -> int:

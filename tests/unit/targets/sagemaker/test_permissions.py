@@ -89,6 +89,12 @@ def test_deployer_may_change_only_this_deployment() -> None:
         assert not allowed(document, action, resource), resource
 
 
+def test_default_bucket_of_a_region_without_account_regional_names_is_allowed_beside_the_others() -> None:
+    granted = policies(grown("endpoint: {regions: [us-east-1, me-south-1]}\n"))
+    for name in (f"lmi-{ACCOUNT}-us-east-1-an", f"lmi-{ACCOUNT}-me-south-1"):
+        assert allowed(granted.deployer.document, "s3:CreateBucket", f"arn:aws:s3:::{name}")
+
+
 def test_regions_of_the_recipe_are_all_allowed_for_this_deployment() -> None:
     granted = policies(grown("endpoint: {regions: [us-east-1, us-west-2]}\n"))
     config, west = resource_name("m", "settings"), f"us-west-2:{ACCOUNT}"

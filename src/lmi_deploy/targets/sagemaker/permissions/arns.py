@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.default_bucket import GLOBAL_NAMES_ONLY, REGIONAL_SUFFIX, default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.image_build import repository_name
 from lmi_deploy.domain.permissions import Condition
@@ -108,6 +108,8 @@ class Arns:
         """With several regions, the account's default bucket of each."""
         place = self.spec.cloud
         bucket = default_bucket(place.account, "*") if place.regions else place.bucket
+        if GLOBAL_NAMES_ONLY.intersection(place.regions):
+            bucket = bucket.removesuffix(REGIONAL_SUFFIX)
         return f"arn:{place.partition}:s3:::{bucket}"
 
     def objects(self, *prefixes: str) -> tuple[str, ...]:
