@@ -49,7 +49,7 @@ def test_this_checkout_is_installed_again_with_the_extra() -> None:
 
 
 def test_pipeline_templates_install_nothing_by_default() -> None:
-    """`lmi` is not on PyPI: whoever registers the name there runs code with the deployer's role."""
+    """`lmi` is not on PyPI: a stranger may register the name there, and would run code with the deployer's role."""
     root = Path(__file__).resolve().parents[2]
     spec, _ = yaml.safe_load_all((root / "ci" / "gitlab.yml").read_text("utf-8"))
     assert "default" not in spec["spec"]["inputs"]["package"]

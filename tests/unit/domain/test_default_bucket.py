@@ -1,4 +1,4 @@
-"""The default bucket: its name tells its account, and whether S3 keeps it for the account."""
+"""The default bucket: the account in its name, and whether S3 reserves the name for that account."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def test_name_has_the_suffix_where_there_are_account_regional_names(
     assert (account_of(name), is_regional(name, ACCOUNT, region)) == (ACCOUNT, regional)
 
 
-def test_bucket_of_another_name_tells_no_account() -> None:
+def test_bucket_of_another_name_has_no_known_account() -> None:
     assert account_of(f"lmi-{ACCOUNT}-mine") == account_of("weights") == ""
