@@ -5,18 +5,18 @@
 """
 
 import os
-from functools import cache
 
-from botocore.loaders import JSONFileLoader
 from hypothesis import HealthCheck, settings
+
+from tests.support import botocore_caches
 
 # Else huggingface_hub asks huggingface.co which program it runs under, whatever endpoint a test gives it.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 # Words are compared as they are; the tests of colours remove it.
 os.environ["NO_COLOR"] = "1"
 
-# Every command makes a boto3 session of its own, which reads the models of its services again: 40 ms for SageMaker's.
-JSONFileLoader.load_file = cache(JSONFileLoader.load_file)
+# Every command makes boto3 sessions of its own, each of which reads AWS's models again and derives the same of them.
+botocore_caches.install()
 
 # The first draw of text builds Hypothesis' character tables: seconds on a fresh clone or a busy machine.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
