@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.djl_engine import engine_dir
+from tests.support.emulator_forks import ForkedProcess, fork_emulator
 from tests.support.running_server import worker_python
 
 TIMEOUT = 60.0
@@ -42,7 +42,7 @@ class Emulated:
     url: str
     key: str
     secret: str
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     log: Path
     exported: Mapping[str, str]
     """The lines that it printed at its start."""
@@ -216,15 +216,8 @@ def emulator(
     environ = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     environ |= variables or {}
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "lmi_deploy.emulator", "--port", "0"),
-                *("--parent-pid", str(os.getpid()), *created, *arguments),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=output,
-            env=environ,
-        )
+        argv = ("--port", "0", "--parent-pid", str(os.getpid()), *created, *arguments)
+        process = fork_emulator(argv, environ, output)
     try:
         response = _exported(process, log)
         existing = {**environ, **response}  # with an S3 server of the caller, the keys are the caller's
@@ -237,13 +230,11 @@ def emulator(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        assert process.stdout is not None
         process.stdout.close()
 
 
-def _exported(process: subprocess.Popen[bytes], log: Path) -> dict[str, str]:
+def _exported(process: ForkedProcess, log: Path) -> dict[str, str]:
     """The lines that it prints at its start, to the last of them."""
-    assert process.stdout is not None
     response: dict[str, str] = {}
     while "AWS_DEFAULT_REGION" not in response:
         line = process.stdout.readline().decode().strip()

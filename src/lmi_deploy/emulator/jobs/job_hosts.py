@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import secrets
 import shutil
 import signal
 from collections.abc import Mapping
@@ -55,7 +56,8 @@ class Hosts:
     log_group: str = LOG_GROUP
 
     def of(self, job: Job) -> list[Host]:
-        folder = self.root / job.region / job.name
+        # A name is free again while the files of the job that had it are still being removed.
+        folder = self.root / job.region / f"{job.name}-{secrets.token_hex(4)}"
         return [Host(job, name, folder / name) for name in job.hosts]
 
     async def write(self, host: Host) -> None:
