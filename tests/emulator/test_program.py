@@ -21,6 +21,7 @@ import pytest
 
 from tests.emulator.conftest import FULL_SPEED
 from tests.server.handlers import MANY_WAYS
+from tests.support.emulator_forks import run_emulator
 from tests.support.emulator_process import IMAGE, TIMEOUT, Emulated, emulator
 from tests.support.json_output import require_described
 
@@ -81,14 +82,13 @@ def test_program_ends_cleanly_on_a_signal(number: signal.Signals) -> None:
     assert ended(process)[0] == 0
 
 
-def test_port_in_use_is_an_error(aws: Emulated) -> None:
+def test_port_in_use_is_an_error(aws: Emulated, tmp_path: Path) -> None:
     port = aws.url.rpartition(":")[2]
-    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--no-containers", "--port", port]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 2
-    assert f"port {port} of 127.0.0.1 cannot be used" in done.stderr
-    assert "\n  next: choose another port with --port" in done.stderr
-    assert "--port" in done.stderr
+    code, _, err = run_emulator(tmp_path, "--port", port)
+    assert code == 2
+    assert f"port {port} of 127.0.0.1 cannot be used" in err
+    assert "\n  next: choose another port with --port" in err
+    assert "--port" in err
 
 
 UNSOUND = [
@@ -106,8 +106,10 @@ UNSOUND = [
 
 
 @pytest.mark.parametrize(("flags", "message"), UNSOUND, ids=[flags[0] for flags, _ in UNSOUND])
-def test_invalid_option_is_refused_before_anything_starts(flags: list[str], message: str) -> None:
-    code, out, err = ended(start(*flags, "--stop-after", "0"))
+def test_invalid_option_is_refused_before_anything_starts(
+    tmp_path: Path, flags: list[str], message: str
+) -> None:
+    code, out, err = run_emulator(tmp_path, *flags, "--stop-after", "0")
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}")
     assert len(err.splitlines()) == 2, "what is wrong, and what to do"
@@ -115,10 +117,10 @@ def test_invalid_option_is_refused_before_anything_starts(flags: list[str], mess
 
 def test_state_folder_is_used_by_one_emulator_at_a_time(tmp_path: Path) -> None:
     with emulator(tmp_path, "--dir", str(tmp_path / "state")):
-        code, _, err = ended(start("--dir", str(tmp_path / "state")))
+        code, _, err = run_emulator(tmp_path, "--dir", str(tmp_path / "state"))
         assert code == 5
         assert err.startswith(f"error: --dir {tmp_path / 'state'}: another emulator is using this folder")
-    assert ended(start("--dir", str(tmp_path / "state"), "--stop-after", "0"))[0] == 0
+    assert run_emulator(tmp_path, "--dir", str(tmp_path / "state"), "--stop-after", "0")[0] == 0
 
 
 def test_json_output_is_json_lines_only() -> None:
@@ -247,7 +249,7 @@ def test_next_emulator_ends_containers_of_a_killed_one(tmp_path: Path) -> None:
     assert servers_of(state / "hosting") == []
 
 
-def test_proxy_listens_on_the_given_port() -> None:
+def test_proxy_listens_on_the_given_port(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = used.getsockname()[1]
     process = start("--port", str(port), "--proxy", "--stop-after", "0.5")
@@ -255,7 +257,7 @@ def test_proxy_listens_on_the_given_port() -> None:
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"export AWS_ENDPOINT_URL=http://127.0.0.1:{port}"
     with socket.create_server(("127.0.0.1", 0)) as used:
-        code, _, err = ended(start("--port", str(used.getsockname()[1]), "--proxy"))
+        code, _, err = run_emulator(tmp_path, "--port", str(used.getsockname()[1]), "--proxy")
     assert (code, "cannot be used" in err) == (2, True)
 
 
@@ -281,7 +283,7 @@ def test_rule_that_can_never_match_is_refused(
 ) -> None:
     """At the start, and over HTTP."""
     (tmp_path / "rules.json").write_text(json.dumps([{"do": "lose"}, {"name": "mine", "do": "drop", **rule}]))
-    code, _, err = ended(start("--faults", str(tmp_path / "rules.json")))
+    code, _, err = run_emulator(tmp_path, "--faults", str(tmp_path / "rules.json"))
     assert (code, "rule 2 (mine) can never match: " in err, why in err) == (2, True, True), err
     with pytest.raises(urllib.error.HTTPError) as refused:
         aws.fault({"do": "drop", **rule})

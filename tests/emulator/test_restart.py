@@ -1,10 +1,11 @@
-"""With `--dir`, a restart restores all state, also after a kill."""
+"""With `--dir`, a restart restores all state, also after a kill.
+
+What moto keeps is read by an emulator that is not forked: its IAM has other random numbers, and no class is imported.
+"""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -15,6 +16,7 @@ import botocore.exceptions
 
 from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.logs.groups import LogGroups
+from tests.support.emulator_forks import run_emulator
 from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TIMEOUT, Emulated, emulator
 
 LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}"
@@ -154,7 +156,7 @@ def test_restart_restores_permissions_from_a_small_state(tmp_path: Path) -> None
         aws.process.wait()
     files = list((tmp_path / "state" / "moto" / "iam").iterdir())
     assert 0 < sum(path.stat().st_size for path in files) < 32 * 1024
-    with emulator(tmp_path, *kept) as aws:
+    with emulator(tmp_path, *kept, forked=False) as aws:
         iam = aws.client("iam")
         assert rights(iam) == before
         assert len(iam.list_policies(Scope="AWS", MaxItems=1000)["Policies"]) == count
@@ -242,7 +244,7 @@ def test_restart_restores_every_moto_service(tmp_path: Path) -> None:
         versions = s3.list_object_versions(Bucket=BUCKET)
         aws.process.kill()
         aws.process.wait()
-    with emulator(tmp_path, *kept) as aws:
+    with emulator(tmp_path, *kept, forked=False) as aws:
         s3 = aws.client("s3")
         assert aws.client("sts", key=key).get_caller_identity()["Arn"].endswith(":user/ada")
         assert ":assumed-role/" in aws.client("sts", key=assumed).get_caller_identity()["Arn"]
@@ -258,19 +260,9 @@ def test_restart_restores_every_moto_service(tmp_path: Path) -> None:
 
 def test_state_folder_of_another_user_or_version_is_refused(tmp_path: Path) -> None:
     def refused(folder: Path) -> str:
-        argv = [
-            sys.executable,
-            "-m",
-            "lmi_deploy.emulator",
-            "--no-containers",
-            "--port",
-            "0",
-            "--dir",
-            str(folder),
-        ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-        assert done.returncode in (2, 5), done.stderr
-        return done.stderr
+        code, _, err = run_emulator(tmp_path, "--dir", str(folder))
+        assert code in (2, 5), err
+        return err
 
     probe = tmp_path / "was-run"
     old = tmp_path / "old" / "moto" / "iam"

@@ -79,6 +79,16 @@ def fork_emulator(arguments: Sequence[str], environ: Mapping[str, str], log: IO[
     return ForkedProcess(pid, open(output, "rb"), status)
 
 
+def run_emulator(folder: Path, *arguments: str, timeout: float = 60.0) -> tuple[int, str, str]:
+    """The exit code of one that ends by itself, its stdout and its stderr, which `folder` takes."""
+    log = folder / "stderr"
+    with log.open("wb") as err:
+        process = fork_emulator(("--port", "0", "--no-containers", *arguments), os.environ, err)
+    with process.stdout as out:
+        printed = out.read().decode()
+    return process.wait(timeout), printed, log.read_text()
+
+
 @cache
 def _server() -> socket.socket:
     """Of this process, as long as it runs."""

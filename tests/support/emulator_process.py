@@ -7,13 +7,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.support.djl_engine import engine_dir
 from tests.support.emulator_forks import ForkedProcess, fork_emulator
@@ -42,7 +43,7 @@ class Emulated:
     url: str
     key: str
     secret: str
-    process: ForkedProcess
+    process: ForkedProcess | subprocess.Popen[bytes]
     log: Path
     exported: Mapping[str, str]
     """The lines that it printed at its start."""
@@ -203,10 +204,14 @@ def folder(uri: str) -> dict[str, str]:
 
 @contextmanager
 def emulator(
-    folder: Path, *arguments: str, containers: bool = False, variables: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    containers: bool = False,
+    variables: Mapping[str, str] | None = None,
+    forked: bool = True,
 ) -> Iterator[Emulated]:
     """A program of its own, ended as a user ends it; `folder` takes its output. With `variables` other than
-    keys, the program chooses how containers and jobs run."""
+    keys, the program chooses how containers and jobs run. `forked`: from a process that has imported it."""
     log = folder / "emulator.log"
     created: tuple[str, ...] = ("--no-containers",)
     if containers:
@@ -217,7 +222,7 @@ def emulator(
     environ |= variables or {}
     with log.open("wb") as output:
         argv = ("--port", "0", "--parent-pid", str(os.getpid()), *created, *arguments)
-        process = fork_emulator(argv, environ, output)
+        process = (fork_emulator if forked else _start)(argv, environ, output)
     try:
         response = _exported(process, log)
         existing = {**environ, **response}  # with an S3 server of the caller, the keys are the caller's
@@ -230,11 +235,20 @@ def emulator(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        assert process.stdout is not None
         process.stdout.close()
 
 
-def _exported(process: ForkedProcess, log: Path) -> dict[str, str]:
+def _start(
+    arguments: Sequence[str], environ: Mapping[str, str], log: IO[bytes]
+) -> ForkedProcess | subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", *arguments]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log, env=environ)
+
+
+def _exported(process: ForkedProcess | subprocess.Popen[bytes], log: Path) -> dict[str, str]:
     """The lines that it prints at its start, to the last of them."""
+    assert process.stdout is not None
     response: dict[str, str] = {}
     while "AWS_DEFAULT_REGION" not in response:
         line = process.stdout.readline().decode().strip()
