@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from lmi_deploy.domain.settings_digest import is_absent
+from lmi_deploy.domain.settings_digest import is_instance_of_dataclass, shown_fields
 
 T = TypeVar("T")
 Loader = Callable[[Any, str], Any]
@@ -22,12 +22,11 @@ _WORDS: dict[Any, str] = {
 
 
 def dump(value: Any) -> Any:
-    """Plain JSON values: dataclasses by field name, without those that `is_absent` names; tuples as lists."""
+    """Plain JSON values: dataclasses by field name, without those that `shown_fields` leaves out; tuples as lists."""
     if value is None or isinstance(value, (str, int, float)):
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
-        return {field.name: dump(item) for field, item in fields if not is_absent(field, item)}
+    if is_instance_of_dataclass(value):
+        return {name: dump(item) for name, item in shown_fields(value)}
     if isinstance(value, dict):
         return {str(key): dump(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -25,9 +26,10 @@ def digest_tag(tag: str) -> Callable[[type[T]], type[T]]:
 
 def canonical(value: Any) -> Any:
     """Plain JSON values: dataclasses by field name and with their tag, tuples as lists."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shown = (f for f in dataclasses.fields(value) if not is_absent(f, getattr(value, f.name)))
-        fields = {f.name: canonical(getattr(value, f.name)) for f in shown}
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if is_instance_of_dataclass(value):
+        fields = {name: canonical(item) for name, item in shown_fields(value)}
         return {"type": type(value).__dict__["__digest_tag__"], **fields}
     if isinstance(value, dict):
         return {str(key): canonical(item) for key, item in value.items()}
@@ -38,9 +40,26 @@ def canonical(value: Any) -> Any:
     return value
 
 
-def is_absent(field: dataclasses.Field[Any], value: Any) -> bool:
-    """Whether it is such a field with its default: it is in no digest, no record and no event."""
-    return bool(field.metadata.get("added")) and value == field.default
+def is_instance_of_dataclass(value: Any) -> bool:
+    return hasattr(type(value), "__dataclass_fields__")
+
+
+def shown_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a dataclass and their values. One that is `ADDED` and has its default is in no digest, no record
+    and no event.
+    """
+    kind: Any = type(value)
+    for name, is_added, default in _fields(kind):
+        item = getattr(value, name)
+        if not (is_added and item == default):
+            yield name, item
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, bool, Any], ...]:
+    return tuple(
+        (field.name, bool(field.metadata.get("added")), field.default) for field in dataclasses.fields(kind)
+    )
 
 
 def digest(value: Any) -> str:

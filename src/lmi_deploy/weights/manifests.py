@@ -4,7 +4,6 @@ weights.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -12,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from lmi_deploy.domain.dataclass_json import lines_text
-from lmi_deploy.domain.settings_digest import is_absent
+from lmi_deploy.domain.settings_digest import shown_fields
 from lmi_deploy.domain.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
 from lmi_deploy.errors import Conflict, IntegrityError, Refused
 from lmi_deploy.ports.object_store import ObjectStore
@@ -22,16 +21,10 @@ _FOLDER, _END = "manifests/", ".json"
 
 def as_bytes(manifest: Manifest) -> bytes:
     """JSON, a line per field and per file: readable for people, and fast for thousands of files."""
-    fields = _fields(manifest)
-    files = ",\n  ".join(json.dumps(_fields(file), sort_keys=True) for file in fields.pop("files"))
+    fields = dict(shown_fields(manifest))  # not dataclasses.asdict, which makes deep copies
+    files = ",\n  ".join(json.dumps(dict(shown_fields(file)), sort_keys=True) for file in fields.pop("files"))
     texts = {name: json.dumps(value) for name, value in sorted(fields.items())}
     return lines_text({**texts, "files": f"[\n  {files}\n ]"}).encode()
-
-
-def _fields(one: Manifest | StoredFile) -> dict[str, Any]:
-    # Not dataclasses.asdict, which makes deep copies.
-    pairs = ((field, getattr(one, field.name)) for field in dataclasses.fields(one))
-    return {field.name: value for field, value in pairs if not is_absent(field, value)}
 
 
 def parse_manifest(content: bytes, key: str) -> Manifest:
