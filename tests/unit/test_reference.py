@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from lmi_deploy.cli.command_group import COMMANDS
 from lmi_deploy.errors import EXIT_CODES
 from tools.reference import DOCS, pages
@@ -14,9 +12,16 @@ from tools.reference import DOCS, pages
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", list(pages()))
-def test_generated_page_is_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == pages()[name], "run `make reference`"
+def test_generated_pages_are_up_to_date() -> None:
+    """One pass over all pages: many are made from the same tables."""
+    written = {name: (DOCS / name, page) for name, page in pages().items()}
+    assert len(written) > 60
+    outdated = [
+        name
+        for name, (path, page) in written.items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != page
+    ]
+    assert not outdated, f"run `make reference`: {outdated}"
 
 
 def test_readme_names_only_existing_commands() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 from typing import (
     Annotated,
     Any,
@@ -86,7 +87,7 @@ class TypeSchemas:
 
     def _fields(self, kind: type) -> Iterator[tuple[str, Any, bool]]:
         """Name, type, and whether the field is always there."""
-        hints = get_type_hints(kind, include_extras=True)
+        hints = _hints(kind)
         if is_typeddict(kind):
             for name, hint in hints.items():
                 optional = get_origin(hint) is NotRequired
@@ -114,6 +115,12 @@ def description_of(kind: type) -> Schema:
     """The docstring, without what `dataclass` writes where there is none."""
     text = " ".join((kind.__doc__ or "").split())
     return {} if not text or text.startswith(f"{kind.__name__}(") else {"description": text}
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Looked up once per class: its hints are text, which is evaluated each time."""
+    return get_type_hints(kind, include_extras=True)
 
 
 def _is_declared(kind: Any) -> bool:
