@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -268,18 +269,61 @@ MAX_FUNCTION = 50
 MAX_FILE = 300
 
 
+@dataclass(frozen=True)
+class Definition:
+    """A class or a function."""
+
+    name: str
+    line: int
+    size: int
+    is_class: bool
+    is_outermost: bool
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What the tests ask of a file. `imports`: module and line."""
+
+    lines: int
+    imports: tuple[tuple[str, int], ...]
+    definitions: tuple[Definition, ...]
+
+
 @cache
-def modules() -> tuple[tuple[str, str, ast.Module], ...]:
-    """Path below the package, its top package, and its syntax tree."""
+def modules() -> tuple[tuple[str, str, Contents], ...]:
+    """Path below the package, its top package, and what is in it: each file is read and parsed once."""
     paths = [path.relative_to(SOURCE) for path in sorted(SOURCE.rglob("*.py"))]
     return tuple(
         (
             path.as_posix(),
             path.parts[0] if len(path.parts) > 1 else path.stem,
-            ast.parse((SOURCE / path).read_text(encoding="utf-8")),
+            contents((SOURCE / path).read_text(encoding="utf-8")),
         )
         for path in paths
     )
+
+
+def contents(text: str) -> Contents:
+    tree = ast.parse(text)
+    outermost = {*map(id, tree.body)}
+    imports: list[tuple[str, int]] = []
+    definitions = []
+    for node in statements(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports += imported(node)
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            is_class = isinstance(node, ast.ClassDef)
+            definitions.append(Definition(node.name, node.lineno, size, is_class, id(node) in outermost))
+    return Contents(len(text.splitlines()), tuple(imports), tuple(definitions))
+
+
+def statements(parent: ast.AST) -> Iterator[ast.AST]:
+    """Of all depths. Expressions, nine nodes of ten, contain none."""
+    for block in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for node in getattr(parent, block, ()):
+            yield node
+            yield from statements(node)
 
 
 NAMES = frozenset(
@@ -289,25 +333,25 @@ NAMES = frozenset(
 """Each of our modules, relative to lmi_deploy."""
 
 
-def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, int]]:
     """Modules, ours by their full name: of `from package import module` the module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert not node.level, "imports are absolute"
-            full = {f"{node.module}.{alias.name}" for alias in node.names}
-            inside = {name for name in full if name.removeprefix("lmi_deploy.") in NAMES}
-            yield from ((name, node.lineno) for name in sorted(inside))
-            if len(inside) < len(full):
-                yield node.module, node.lineno
+    if isinstance(node, ast.Import):
+        yield from ((alias.name, node.lineno) for alias in node.names)
+        return
+    assert not node.level, "imports are absolute"
+    if node.module:
+        full = {f"{node.module}.{alias.name}" for alias in node.names}
+        inside = {name for name in full if name.removeprefix("lmi_deploy.") in NAMES}
+        yield from ((name, node.lineno) for name in sorted(inside))
+        if len(inside) < len(full):
+            yield node.module, node.lineno
 
 
-def ours(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def ours(module: Contents) -> Iterator[tuple[str, int]]:
     """Our modules, relative to lmi_deploy."""
-    for module, line in imported(tree):
-        if module.startswith("lmi_deploy."):
-            yield module.removeprefix("lmi_deploy."), line
+    for name, line in module.imports:
+        if name.startswith("lmi_deploy."):
+            yield name.removeprefix("lmi_deploy."), line
 
 
 def is_allowed(path: str, package: str, module: str) -> bool:
@@ -330,10 +374,10 @@ NAMES_BESIDE = frozenset(path.name for path in (SOURCE / "targets").glob("*.py")
 
 def test_packages_import_only_what_the_design_allows() -> None:
     wrong, used = [], set()
-    for path, package, tree in modules():
+    for path, package, own in modules():
         if package == "__init__":
             continue
-        for module, line in ours(tree):
+        for module, line in ours(own):
             if is_allowed(path, package, module):
                 continue
             if module in EXCEPTIONS.get(path, ()):
@@ -346,17 +390,17 @@ def test_packages_import_only_what_the_design_allows() -> None:
 
 
 def test_only_the_composition_constructs_adapters() -> None:
-    for path, package, tree in modules():
+    for path, package, own in modules():
         if package in ("api", "cli", "workflows", "targets", "ui"):
-            reached = {module.split(".")[0] for module, _ in ours(tree)}
+            reached = {module.split(".")[0] for module, _ in ours(own)}
             assert not reached & {*ADAPTERS}, path
 
 
 def test_vendors_stay_in_their_packages() -> None:
     wrong = [
         f"{path}:{line}: {package} imports {module}"
-        for path, package, tree in modules()
-        for module, line in imported(tree)
+        for path, package, own in modules()
+        for module, line in own.imports
         if (vendor := module.split(".")[0]) in VENDORS and package not in VENDORS[vendor]
     ]
     assert not wrong, "\n".join(wrong)
@@ -368,10 +412,10 @@ def is_pure(path: str) -> bool:
 
 def test_pure_files_import_and_use_nothing_impure() -> None:
     wrong = []
-    for path, package, tree in modules():
+    for path, package, own in modules():
         if not is_pure(path):
             continue
-        for module, line in imported(tree):
+        for module, line in own.imports:
             if module.split(".")[0] in IMPURE_MODULES:
                 wrong.append(f"{path}:{line}: imports {module}")
             name = module.removeprefix("lmi_deploy.")
@@ -391,42 +435,42 @@ def _is_vague(name: str) -> bool:
 
 def test_module_and_class_names_are_allowed() -> None:
     wrong = []
-    for path, package, tree in modules():
+    for path, package, own in modules():
         if _is_vague(Path(path).stem):
             wrong.append(path)
-        for node in ast.walk(tree):
-            named = isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-            if named and _is_vague(_words(node.name)):
-                wrong.append(f"{path}:{node.lineno}: {node.name} ({package})")
+        wrong += [
+            f"{path}:{found.line}: {found.name} ({package})"
+            for found in own.definitions
+            if _is_vague(_words(found.name))
+        ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_functions_and_files_respect_the_size_limits() -> None:
     wrong = []
-    for path, _, tree in modules():
-        lines = len((SOURCE / path).read_text(encoding="utf-8").splitlines())
-        if lines > MAX_FILE:
-            wrong.append(f"{path}: {lines} lines")
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                size = (node.end_lineno or node.lineno) - node.lineno + 1
-                if size > MAX_FUNCTION:
-                    wrong.append(f"{path}:{node.lineno}: {node.name}, {size} lines")
+    for path, _, own in modules():
+        if own.lines > MAX_FILE:
+            wrong.append(f"{path}: {own.lines} lines")
+        wrong += [
+            f"{path}:{found.line}: {found.name}, {found.size} lines"
+            for found in own.definitions
+            if not found.is_class and found.size > MAX_FUNCTION
+        ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_small_modules_with_one_importer_have_a_reason() -> None:
     importers: dict[str, set[str]] = {}
-    for path, _, tree in modules():
-        for module, _ in ours(tree):
+    for path, _, own in modules():
+        for module, _ in ours(own):
             importers.setdefault(module, set()).add(path)
     small = {
         path
-        for path, package, _ in modules()
+        for path, package, own in modules()
         if package not in NOT_MERGED
         and not path.startswith("cli/commands/")
         and not Path(path).stem.startswith("__")
-        and len((SOURCE / path).read_text(encoding="utf-8").splitlines()) < SMALL_MODULE
+        and own.lines < SMALL_MODULE
         and len(importers.get(path.removesuffix(".py").replace("/", "."), ())) == 1
     }
     assert small == {*SMALL_MODULES_WITH_A_REASON}, "merge it with its importer, or give a reason"
@@ -435,21 +479,21 @@ def test_small_modules_with_one_importer_have_a_reason() -> None:
 def test_public_class_name_has_one_meaning() -> None:
     """In `api` a name is the user's: `lmi.Recipe` is a file with overrides, and the recipe inside has its keys."""
     count: dict[str, int] = {}
-    for _, package, tree in modules():
+    for _, package, own in modules():
         if package == "api":
             continue
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                count[node.name] = count.get(node.name, 0) + 1
+        for found in own.definitions:
+            if found.is_class and found.is_outermost and not found.name.startswith("_"):
+                count[found.name] = count.get(found.name, 0) + 1
     assert [name for name, number in count.items() if number > 1] == []
 
 
 def test_packages_have_no_import_cycle() -> None:
     edges: dict[str, set[str]] = {}
-    for path, package, tree in modules():
+    for path, package, own in modules():
         if package != "__init__":
             targets = {
-                module.split(".")[0] for module, _ in ours(tree) if module not in EXCEPTIONS.get(path, ())
+                module.split(".")[0] for module, _ in ours(own) if module not in EXCEPTIONS.get(path, ())
             }
             edges.setdefault(package, set()).update(targets - {package})
     done: set[str] = set()
@@ -509,10 +553,11 @@ def test_validate_loads_the_statistics_only_for_a_recipe_with_an_experiment() ->
     assert not [name for name in loaded_by(program) if name.startswith("lmi_deploy.bench")]
 
 
-def loaded_by(program: str) -> set[str]:
+@cache
+def loaded_by(program: str) -> frozenset[str]:
     script = f"{program}\nimport sys\nprint('\\n'.join(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stderr.split())
+    return frozenset(done.stderr.split())
 
 
 def _words(name: str) -> str:
