@@ -73,7 +73,10 @@ def is_routine(raw: str) -> bool:
         return True
     head = raw[:160]
     worker = max(head.rfind("stdout"), head.rfind("stderr"), 0)
-    return _ROUTINE.search(raw, worker, worker + 80) is not None and ALARMING.search(raw, worker) is None
+    if not _ROUTINE.search(raw, worker, worker + 80):
+        return False
+    text = raw[worker:]
+    return not any(word in text for word in ALARMING)
 
 
 def read_line(number: int, raw: str) -> ParsedLine:

@@ -15,18 +15,13 @@ def _any_of(phrases: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
     return re.compile("|".join(found), flags)
 
 
-ALARMING: Final = _any_of(
-    """
-    + rror xception raceback ailed ailure annot enied nvalid xceed OOM illed upported [Rr]etry estart imed imeout
-    + issing efused ismatch [Ww]arn
-    able to
-    ot found
-    ut of
-    not support
-    not (?:enough|available)
-    """
+ALARMING: Final = (
+    *("rror", "xception", "raceback", "ailed", "ailure", "annot", "enied", "nvalid", "xceed", "OOM", "illed"),
+    *("upported", "Retry", "retry", "estart", "imed", "imeout", "issing", "efused", "ismatch", "Warn", "warn"),
+    *("able to", "ot found", "ut of", "not support", "not enough", "not available"),
 )
-"""Parts of words of which a line at level INFO must have one to be looked at; both cases, for speed."""
+"""Parts of words of which a line at level INFO must have one to be looked at. No pattern: to search for each is
+three times as fast."""
 
 FAILING: Final = re.compile(
     rf"""\b(?:{
