@@ -17,7 +17,19 @@ def _any_of(phrases: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
 
 ALARMING: Final = (
     *("rror", "xception", "raceback", "ailed", "ailure", "annot", "enied", "nvalid", "xceed", "OOM", "illed"),
-    *("upported", "Retry", "retry", "estart", "imed", "imeout", "issing", "efused", "ismatch", "Warn", "warn"),
+    *(
+        "upported",
+        "Retry",
+        "retry",
+        "estart",
+        "imed",
+        "imeout",
+        "issing",
+        "efused",
+        "ismatch",
+        "Warn",
+        "warn",
+    ),
     *("able to", "ot found", "ut of", "not support", "not enough", "not available"),
 )
 """Parts of words of which a line at level INFO must have one to be looked at. No pattern: to search for each is
