@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import reduce
+from itertools import accumulate
 from statistics import median, stdev
 from typing import Final
 
@@ -101,13 +102,19 @@ def timeline(records: Sequence[RequestRecord], *, is_open: bool) -> tuple[TimeSl
     begin, end = min(one.sent for one in records), max(one.end for one in records)
     length = max((end - begin) / SLICES, 1e-9)
     parts: list[list[RequestRecord]] = [[] for _ in range(SLICES)]
-    flying = [0.0] * SLICES
+    flying, longer = [0.0] * SLICES, [0] * (SLICES + 1)
     for one in records:
         first, last = (min(int((at - begin) / length), SLICES - 1) for at in (one.sent, one.end))
         parts[last].append(one)
-        for number in range(first, last + 1):
-            low, high = begin + number * length, begin + (number + 1) * length
-            flying[number] += max(min(one.end, high) - max(one.sent, low), 0.0) / length
+        if first == last:
+            flying[first] += (one.end - one.sent) / length
+            continue
+        flying[first] += first + 1 - (one.sent - begin) / length
+        flying[last] += (one.end - begin) / length - last
+        # It was in flight during all of the parts between them.
+        longer[first + 1] += 1
+        longer[last] -= 1
+    flying = [part + whole for part, whole in zip(flying, accumulate(longer), strict=False)]
     return tuple(
         _slice(part, number * length, flying[number], is_open=is_open) for number, part in enumerate(parts)
     )

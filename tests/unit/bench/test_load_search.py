@@ -67,7 +67,7 @@ def rates(
     return searched(search, lambda load: open_point(load, objectives, seconds))
 
 
-@pytest.mark.parametrize("first", [1, 40, 300])
+@pytest.mark.parametrize("first", [1, 40, 200])
 def test_highest_rate_is_found_from_below_and_from_above(first: float) -> None:
     answer, points = rates(first=first)
     assert answer.state == "FOUND", answer.text
