@@ -1,7 +1,8 @@
 """One Hypothesis profile for all property tests; each run chooses it here, or by pytest's --hypothesis-profile.
 
 `local`: random examples, failures are kept in .hypothesis/. `ci`: the same examples in each run, nothing is kept.
-`fuzz`: `make fuzz`. None depends on the speed of the machine: no deadline, no health check of speed.
+Both are few: the most of what a change breaks. `fuzz`, `make fuzz`: many, for what only the thousandth finds. None
+depends on the speed of the machine: no deadline, no health check of speed.
 """
 
 import os
@@ -9,6 +10,7 @@ import os
 from hypothesis import HealthCheck, settings
 
 from tests.support import botocore_caches
+from tests.support.hypothesis_settings import FEW
 
 # Else huggingface_hub asks huggingface.co which program it runs under, whatever endpoint a test gives it.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -21,7 +23,7 @@ botocore_caches.install()
 # The first draw of text builds Hypothesis' character tables: seconds on a fresh clone or a busy machine.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("local", _ANY_SPEED)
-settings.register_profile("ci", _ANY_SPEED, derandomize=True, database=None)
+settings.register_profile("local", _ANY_SPEED, max_examples=FEW)
+settings.register_profile("ci", _ANY_SPEED, max_examples=FEW, derandomize=True, database=None)
 settings.register_profile("fuzz", _ANY_SPEED, max_examples=2000)
 settings.load_profile("ci" if os.environ.get("LMI_CI") or os.environ.get("CI") else "local")

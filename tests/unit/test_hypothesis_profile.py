@@ -29,8 +29,9 @@ def test_current_run_uses_one_of_the_profiles() -> None:
 
 
 def test_test_with_its_own_example_count_follows_the_profile() -> None:
-    factor = settings().max_examples // 100
-    assert examples(30).max_examples == 30 * factor
+    own = settings().max_examples
+    assert examples(1000).max_examples == 10 * own
+    assert examples(10).max_examples == max(10, own // 10)
     assert examples(30).deadline is None
     both = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
     assert set(examples(30, shared_fixture=True).suppress_health_check) == set(both)

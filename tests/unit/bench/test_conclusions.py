@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from functools import cache
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.bench.comparison import compare
@@ -20,8 +21,15 @@ from lmi_deploy.bench.report_points import point_of
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.errors import UsageRefused
 from tests.support.bench_runs import BEGAN, T4, closed_run, open_run
+from tests.support.hypothesis_settings import examples
 
 PROVENANCE = Provenance(tool="lmi 0.1.0", python="3.11", machine="test", cpus=2, clock="time.perf_counter")
+
+
+@cache
+def schema() -> jsonschema.Draft202012Validator:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    return jsonschema.Draft202012Validator(json_schema())
 
 
 def report(*points: LoadPoint, **changes: object) -> Report:
@@ -168,7 +176,7 @@ def test_comparison_warns_of_different_loads_and_invalid_points() -> None:
     assert [words.partition(":")[0] for words in found.warnings] == ["c=1, before", "c=1"]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     means=st.lists(st.floats(0.001, 1000), min_size=1, max_size=3),
     requests=st.integers(0, 40),
@@ -185,14 +193,14 @@ def test_report_survives_its_file(means: list[float], requests: int, tokens: int
     written = report(*points, notes=("é",), objectives=("p50_ms <= 100",))
     text = to_json(written)
     assert from_json(text, "x.json") == written
-    jsonschema.validate(json.loads(text), json_schema())
+    schema().validate(json.loads(text))
 
 
 def test_schema_refuses_a_report_without_its_counts() -> None:
     fields = json.loads(to_json(report(noisy(0.1))))
     del fields["points"][0]["counts"]["sent"]
     with pytest.raises(jsonschema.ValidationError, match="'sent' is a required property"):
-        jsonschema.validate(fields, json_schema())
+        schema().validate(fields)
 
 
 @pytest.mark.parametrize(
