@@ -7,6 +7,7 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -131,8 +132,13 @@ def test_our_recipes_pass_the_schema_and_parse(file: Path) -> None:
     parse(text, str(file))
 
 
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json_schema.json_schema())
+
+
 def validate(document: Any) -> None:
-    jsonschema.Draft202012Validator(json_schema.json_schema()).validate(document)
+    validator().validate(document)
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,13 @@ from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
 from tests.support.push import push_context, pushed
 
-NOISE = random.Random(3).randbytes(50 * MIB)
+NOISE = random.Random(3).randbytes(32 * MIB)
 FILES = {
     "config.json": b'{"a": 1}',
     "empty": b"",
-    "model-1.safetensors": NOISE[: 49 * MIB + 3],
-    "model-2.safetensors": NOISE[5 : 20 * MIB],
-    "sub/tokenizer.json": NOISE[: 3 * MIB],
+    "model-1.safetensors": NOISE[: 24 * MIB + 3],
+    "model-2.safetensors": NOISE[5 : 17 * MIB],
+    "sub/tokenizer.json": NOISE[:MIB],
     "big.json": NOISE[7 : 9 * MIB],
 }
 GIT = frozenset({"config.json", "empty", "sub/tokenizer.json", "big.json"})

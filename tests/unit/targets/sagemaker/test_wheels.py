@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 from lmi_deploy.targets.sagemaker.transfer_job import bootstrap
 from lmi_deploy.targets.sagemaker.transfer_job.wheels import LEFT_OUT, packed_compiled, wheelhouse
 
@@ -20,29 +22,40 @@ assert boto3.__file__.startswith(sys.argv[1]), boto3.__file__
 """
 
 
-def test_packed_wheels_run_without_installed_packages(tmp_path: Path) -> None:
-    found = wheelhouse()
-    for content in found.values():
+@pytest.fixture(scope="module")
+def packed() -> dict[str, bytes]:
+    return wheelhouse()
+
+
+@pytest.fixture(scope="module")
+def unpacked(packed: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
+    for content in packed.values():
         with zipfile.ZipFile(io.BytesIO(content)) as wheel:
-            assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".pth"))]
-            wheel.extractall(tmp_path)
+            wheel.extractall(folder)
+    return folder
+
+
+def test_packed_wheels_run_without_installed_packages(unpacked: Path) -> None:
     # -S: without this interpreter's site-packages.
     result = subprocess.run(
-        [sys.executable, "-S", "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-S", "-c", PROGRAM, str(unpacked)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
 
 
-def test_wheelhouse_is_reproducible_and_pure_python() -> None:
-    found = wheelhouse()
-    assert found == wheelhouse()
-    assert all(name.endswith("-py3-none-any.whl") for name in found)
-    assert not [name for name in found if name.split("-")[0].replace("_", "-").lower() in LEFT_OUT]
+def test_wheelhouse_is_reproducible_and_pure_python(packed: dict[str, bytes]) -> None:
+    assert packed == wheelhouse()
+    assert all(name.endswith("-py3-none-any.whl") for name in packed)
+    assert not [name for name in packed if name.split("-")[0].replace("_", "-").lower() in LEFT_OUT]
+    for content in packed.values():
+        with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+            assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".pth"))]
 
 
 LOAD_PROGRAM = """
 import importlib.util, sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:]
 import httptools
 assert httptools.__file__.startswith(sys.argv[1]), httptools.__file__
 import lmi_deploy.bench.load_machine, lmi_deploy.cli.commands.bench_job, lmi_deploy.composition.load_job
@@ -50,18 +63,16 @@ import lmi_deploy.engines.inference_codec
 """
 
 
-def test_client_of_a_load_job_runs_from_the_packed_wheels(tmp_path: Path) -> None:
+def test_client_of_a_load_job_runs_from_the_packed_wheels(unpacked: Path, tmp_path: Path) -> None:
     compiled = packed_compiled("httptools")
     assert compiled is not None
     name, content = compiled
     assert f"-cp{sys.version_info.major}{sys.version_info.minor}-" in name
     assert packed_compiled("httptools") == compiled
-    for wheel in (*wheelhouse().values(), content):
-        with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
-            archive.extractall(tmp_path)
-    result = subprocess.run(
-        [sys.executable, "-S", "-c", LOAD_PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(tmp_path)
+    argv = [sys.executable, "-S", "-c", LOAD_PROGRAM, str(tmp_path), str(unpacked)]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
 
