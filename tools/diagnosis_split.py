@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -25,9 +26,15 @@ Entry = Mapping[str, Any]
 
 def failures(part: str) -> list[Entry]:
     """The entries of one part, in the order of the table."""
+    return [entry for entry, is_left_out in _split() if is_left_out == (part == "left-out")]
+
+
+@cache
+def _split() -> list[tuple[Entry, bool]]:
+    """Each entry, and whether it is left out."""
     written = json.loads(SAMPLES.read_text(encoding="utf-8"))["failures"]
     left_out = {each for key, group in _classes(written).items() if _is_left_out(key) for each in group}
-    return [entry for entry in written if (entry["id"] in left_out) == (part == "left-out")]
+    return [(entry, entry["id"] in left_out) for entry in written]
 
 
 def noise(part: str) -> list[str]:

@@ -11,8 +11,8 @@ import gzip
 import json
 import sys
 from collections.abc import Mapping
-from importlib import metadata, resources
-from importlib.resources.abc import Traversable
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,11 @@ from lmi_deploy.catalog import sagemaker_limits
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "src" / "lmi_deploy" / "catalog" / "instances.json"
 MIB_OF_GIB: Final = 1024
-_RESOURCES: Final = resources.files("moto.ec2.resources")
+_MOTO: Final = find_spec("moto")
+assert _MOTO is not None
+assert _MOTO.origin is not None
+_RESOURCES: Final = Path(_MOTO.origin).parent / "ec2" / "resources"
+"""Found without an import of moto's EC2, which takes a second."""
 Row = dict[str, Any]
 
 
@@ -56,7 +60,7 @@ def ec2_types() -> dict[str, Row]:
     return found
 
 
-def _read(file: Traversable) -> Any:
+def _read(file: Path) -> Any:
     return json.loads(gzip.decompress(file.read_bytes()))
 
 

@@ -66,7 +66,7 @@ def synthetic_prompts(
     shape: PromptShape, tokenizer: Tokenizer, *, seed: int, most: int = MOST_PROMPTS
 ) -> SyntheticPrompts:
     """At most `most`, and fewer if they are very long. UsageRefused if the tokenizer allows no text of that length."""
-    count = max(1, min(most, MOST_TOKENS // shape.total), min(most, shape.prefixes))
+    count = prompt_count(shape, most)
     chance = random.Random(f"{seed} {shape.tokens} {shape.prefix_tokens} {shape.prefixes}")
     builder = _Builder(tokenizer, chance)
     prefixes = builder.texts(shape.prefix_tokens, shape.prefixes) if shape.prefix_tokens else [""]
@@ -77,6 +77,11 @@ def synthetic_prompts(
         BenchRequest(prompt=text, input_tokens=shape.total, asked_input_tokens=shape.total) for text in texts
     )
     return SyntheticPrompts(requests=requests, source=source)
+
+
+def prompt_count(shape: PromptShape, most: int) -> int:
+    """Each prefix is in one, even if they are very long."""
+    return max(1, min(most, MOST_TOKENS // shape.total), min(most, shape.prefixes))
 
 
 def approximate_prompt(shape: PromptShape, reason: str) -> SyntheticPrompts:

@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from lmi_deploy.bench.model_tokenizer import ModelTokenizer, tokenizer_at
-from lmi_deploy.bench.synthetic_prompts import PromptShape, synthetic_prompts
+from lmi_deploy.bench.synthetic_prompts import PromptShape, prompt_count, synthetic_prompts
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.planning.stand_in_model import tokenizer_files
 
@@ -112,8 +112,10 @@ def test_same_seed_makes_the_same_prompts_and_another_others() -> None:
 
 
 def test_very_long_prompts_are_fewer() -> None:
-    own = ModelTokenizer(single_bytes().to_str().encode(), "m")
-    assert len(synthetic_prompts(PromptShape(tokens=400_000), own, seed=1).requests) == 10
+    assert prompt_count(PromptShape(tokens=400_000), most=1000) == 10
+    assert prompt_count(PromptShape(tokens=300_000, prefix_tokens=100_000), most=1000) == 10
+    assert prompt_count(PromptShape(tokens=5_000_000), most=1000) == 1
+    assert prompt_count(PromptShape(tokens=400), most=1000) == 1000
 
 
 def test_tokenizer_of_a_folder_or_a_clear_error(tmp_path: Path) -> None:
