@@ -22,12 +22,14 @@ class FakeAccount:
     buckets: dict[str, str] = field(default_factory=dict)
     created: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Tags of the buckets that were created here."""
+    enabled: set[str] = field(default_factory=set)
+    """Further regions of the account."""
 
     def get_caller(self) -> Caller:
         return self.caller
 
     def regions(self) -> tuple[str, ...]:
-        return (self.caller.region,)
+        return tuple(sorted({self.caller.region, *self.enabled}))
 
     def bearer_token(self, seconds: int) -> Secret:
         return Secret(f"sagemaker-api-key-of-{self.caller.account}-for-{seconds}")

@@ -519,6 +519,8 @@ class FakeCloud:
             other.stores, other.account.buckets = self.stores, self.account.buckets
             other.roles, other.account_state.process = self.roles, self.account_state.process
             self._others[name] = other
+            other.account.enabled = self.account.enabled
+            self.account.enabled.add(name)
         return self._others[name]
 
     def begin_process(self) -> None:

@@ -184,3 +184,27 @@ def test_experiment_stays_in_its_region(app: CloudApp) -> None:
     assert NO_CAPACITY in result.out + result.err
     assert is_clear(app.cloud)
     assert (is_clear(west), stored(app, WEST, "")) == (True, [])
+
+
+def test_down_from_another_machine_says_in_which_region_it_is(app: CloudApp, tmp_path: Path) -> None:
+    full(app.cloud)
+    west = app.cloud.region(WEST)
+    app.up()
+    other = CloudApp(tmp_path / "another-machine", clock=app.clock)
+    other.cloud = app.cloud
+    result = other.lmi("down", "tiny", "--yes")
+    assert (result.code, serving(west)) == (5, ["tiny"])
+    assert f"not found in account 111122223333, {EAST}, but it exists in {WEST}" in result.err
+    assert f"`lmi down tiny --region {WEST}`" in result.err
+    assert other.lmi("down", "tiny", "--region", WEST, "--yes").code == 0
+    gone = other.lmi("down", "tiny", "--yes")
+    assert gone.code == 0
+    assert f"tiny: not found in account 111122223333, {EAST}, nor in 1 other region" in gone.err
+
+
+def test_mistyped_name_gets_the_nearest_one_of_any_region(app: CloudApp) -> None:
+    full(app.cloud)
+    app.up()
+    result = app.lmi("down", "tinny", "--yes")
+    assert result.code == 0
+    assert "did you mean tiny?" in result.err

@@ -6,13 +6,14 @@ from dataclasses import asdict
 
 import click
 
-from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, ref_fields
-from lmi_deploy.cli.context import open_context
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, known, ref_fields
+from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import json_option, name_argument, place_options, yes_option
 from lmi_deploy.domain.plan import Estimate
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.workflows import down
+from lmi_deploy.workflows.other_regions import look_in_other_regions
 
 
 @click.command("down")
@@ -30,8 +31,8 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
     """Delete a deployment, and check that nothing is left.
 
     On AWS, lmi deletes only resources with the deployment's tag. It keeps the weights for the next `up` (--purge
-    deletes them) and the cache on this machine (`lmi cache`). If there is no such deployment, the exit code is 0,
-    unless this machine has deployed it in another account or region. With --yes the name is required.
+    deletes them) and the cache on this machine (`lmi cache`). If there is no such deployment, all regions are looked
+    at: the exit code is 5 if it is in another one, else 0. With --yes the name is required.
     """
     if yes and name is None:
         raise UsageRefused(
@@ -46,7 +47,7 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
     ref, view = teardown.ref, context.view
     what = f"{ref.name} ({ref.place})"
     if teardown.plan.empty:
-        view.note(f"{ref.name}: not found {'here' if ref.is_here else f'in {ref.place}'}")
+        _report_absent(teardown, context)
     else:
         if yes:
             view.note(f"delete {what}")
@@ -62,3 +63,19 @@ def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool,
             view.note(f"    {one.command}", copied=True)
     stored = [asdict(one) for one in remaining]
     view.result({**ref_fields(ref), "removed": len(teardown.plan.actions), "remaining": stored})
+
+
+def _report_absent(teardown: down.TeardownPlan, context: CommandContext) -> None:
+    """Refused if it is in another region: a pipeline must not take that for deleted."""
+    ref = teardown.ref
+    where = "here" if ref.is_here else f"in {ref.place}"
+    if teardown.notices:
+        return
+    others = look_in_other_regions(ref, known(context.deps), context.deps)
+    if others.found:
+        places = " and ".join(sorted({one.region for one in others.found}))
+        raise Refused(
+            f"{ref.name}: not found {where}, but it exists in {places}",
+            hint=f"nothing was deleted. `lmi down {ref.name} --region {others.found[0].region}` deletes it there",
+        )
+    context.view.note(f"{ref.name}: not found {where}{others.words}")
