@@ -208,3 +208,16 @@ def test_mistyped_name_gets_the_nearest_one_of_any_region(app: CloudApp) -> None
     result = app.lmi("down", "tinny", "--yes")
     assert result.code == 0
     assert "did you mean tiny?" in result.err
+
+
+def test_gc_of_all_regions_ends_what_has_expired_in_any(app: CloudApp) -> None:
+    Path("tiny.yaml").write_text(f"{REGIONS}ttl: 1h\n")
+    full(app.cloud)
+    west = app.cloud.region(WEST)
+    app.up()
+    app.clock.sleep(7200)
+    assert app.lmi("gc", "--yes", "--region", EAST).code == 0
+    assert serving(west) == ["tiny"]
+    result = app.lmi("gc", "--yes", "--all-regions", "--json")
+    assert (result.code, result.result["ended"], is_clear(west)) == (0, 1, True)
+    assert app.lmi("gc", "--all-regions", "--region", EAST).code == 2

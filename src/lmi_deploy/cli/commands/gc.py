@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import click
@@ -13,14 +14,24 @@ from lmi_deploy.cli.commands.weights import bucket_options
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import can_ask, confirm
 from lmi_deploy.cli.shared_options import json_option, yes_option
+from lmi_deploy.domain.deployment_list import OrphanedDeployment
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.expiry import duration_text
 from lmi_deploy.domain.weights import BucketRequest
-from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, NotFound, Refused
+from lmi_deploy.errors import (
+    AccessError,
+    DeployFailed,
+    Interrupted,
+    LmiError,
+    NotFound,
+    Refused,
+    UsageRefused,
+)
 from lmi_deploy.workflows import down
 from lmi_deploy.workflows.extend import read_duration
 from lmi_deploy.workflows.idle import IDLE, idle_deployments, in_use
+from lmi_deploy.workflows.list_deployments import AT_ONCE
 
 
 @click.command("gc")
@@ -39,6 +50,7 @@ from lmi_deploy.workflows.idle import IDLE, idle_deployments, in_use
     metavar="DURATION",
     help="Instead: delete deployments in AWS without a request for so long (15m to 63d), by CloudWatch's metrics.",
 )
+@click.option("--all-regions", is_flag=True, help="In every region that is enabled for the account.")
 @yes_option
 @json_option
 def command(
@@ -46,6 +58,7 @@ def command(
     bucket_request: BucketRequest,
     older_than: float,
     deployments: bool,
+    all_regions: bool,
     idle: str | None,
     yes: bool,
     as_json: bool,
@@ -56,17 +69,27 @@ def command(
     a record or an endpoint. In the bucket: incomplete uploads, and objects without a manifest. lmi checks only
     resources with its tag and objects under its prefixes. It lists all of them before it asks you.
     """
+    if all_regions and (idle or bucket_request.bucket or bucket_request.region):
+        raise UsageRefused(
+            "--all-regions: it goes with neither --idle, --bucket nor --region", hint="omit one of them"
+        )
     context = open_context(as_json=as_json)
     if idle:
         _idle(context, bucket_request, idle, yes=yes)
         return
-    ended = _deployments(context, bucket_request.region, yes=yes) if deployments else CleanupResult()
+    requests = [bucket_request]
+    if all_regions:
+        deps = context.deps.for_profile(bucket_request.profile) if bucket_request.profile else context.deps
+        requests = [replace(bucket_request, region=region) for region in deps.cloud("").account.regions()]
+    ended = CleanupResult()
+    if deployments:
+        _deployments(context, [request.region for request in requests], ended, yes=yes)
     kept = (
         f"no leftover was removed; {counted(ended.count, 'deployment')} deleted before"
         if ended.count
         else "nothing was changed"
     )
-    freed = _bucket(context, bucket_request, older_than, yes=yes, kept=kept)
+    freed = sum(_bucket(context, request, older_than, yes=yes, kept=kept) for request in requests)
     ended.require_all(freed)
     context.view.result({"freed": freed, "ended": ended.count, "kept": ended.skipped})
 
@@ -79,9 +102,17 @@ class CleanupResult:
     skipped: list[str] = field(default_factory=list)
     """Those that are in use after all."""
     failed: dict[str, LmiError] = field(default_factory=dict)
+    unlisted: dict[str, LmiError] = field(default_factory=dict)
+    """Regions whose deployments could not be listed."""
 
     def require_all(self, freed: int) -> None:
         """A summary error with the most serious exit code: Refused if all of them were refused."""
+        if self.unlisted and not self.failed:
+            raise AccessError(
+                f"{counted(len(self.unlisted), 'region')} could not be listed: {', '.join(self.unlisted)}",
+                hint="fix the reasons above, then run `lmi gc` again",
+                details=[f"{region}: {error.message}" for region, error in self.unlisted.items()],
+            )
         if not self.failed:
             return
         refused = all(isinstance(error, Refused) for error in self.failed.values())
@@ -95,8 +126,25 @@ class CleanupResult:
         )
 
 
-def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupResult:
-    found = [one for target in context.deps.targets.values() for one in target.list_orphans(region)]
+def _deployments(context: CommandContext, regions: Sequence[str], ended: CleanupResult, *, yes: bool) -> None:
+    """A region that cannot be listed does not hide the others; the only one that was asked for is an error."""
+
+    def listed(region: str) -> list[OrphanedDeployment] | LmiError:
+        try:
+            return [one for target in context.deps.targets.values() for one in target.list_orphans(region)]
+        except LmiError as error:
+            if len(regions) == 1:
+                raise
+            return error
+
+    found = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for region, orphans in zip(regions, pool.map(listed, regions), strict=True):
+            if isinstance(orphans, LmiError):
+                context.view.note(f"  {region}: not listed: {orphans.message}")
+                ended.unlisted[region] = orphans
+            else:
+                found += [one for one in orphans if one not in found]
     context.view.rows(
         [
             {"name": one.ref.name, "region": one.ref.region, "resources": one.resources, "why": one.why}
@@ -109,9 +157,8 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
     if found:
         words = [counted(len(whole), "deployment")] * bool(whole) + [counted(len(jobs), "job")] * bool(jobs)
         confirm(f"Delete {' and '.join(words)}?", yes=yes)
-    ended = _end_each(context, whole, down.TeardownScope(unattended=True))
+    _end_each(context, whole, down.TeardownScope(unattended=True), ended)
     _end_each(context, jobs, down.TeardownScope(jobs_only=True), ended)
-    return ended
 
 
 def _idle(context: CommandContext, request: BucketRequest, duration: str, *, yes: bool) -> None:
@@ -141,7 +188,7 @@ def _idle(context: CommandContext, request: BucketRequest, duration: str, *, yes
     else:
         confirm(f"Delete {counted(len(found), 'deployment')}?", yes=yes)
         scope = down.TeardownScope(in_use=lambda observed: in_use(observed, window, deps))
-        ended = _end_each(context, [one.ref for one in found], scope)
+        _end_each(context, [one.ref for one in found], scope, ended)
     ended.require_all(0)
     context.view.result({"idle": len(found), "ended": ended.count, "kept": ended.skipped})
 
@@ -150,10 +197,8 @@ def _end_each(
     context: CommandContext,
     refs: Sequence[DeploymentRef],
     scope: down.TeardownScope,
-    ended: CleanupResult | None = None,
-) -> CleanupResult:
-    """Added to `ended`."""
-    ended = ended or CleanupResult()
+    ended: CleanupResult,
+) -> None:
     for ref in refs:
         try:
             _end(context, ref, ended, scope)
@@ -162,7 +207,6 @@ def _end_each(
         except LmiError as error:
             context.view.note(f"  {ref.name}: not deleted: {error.message}")
             ended.failed[ref.name] = error
-    return ended
 
 
 def _end(
