@@ -21,9 +21,9 @@ import pytest
 
 from tests.emulator.conftest import FULL_SPEED
 from tests.server.handlers import MANY_WAYS
-from tests.support.emulator_forks import run_emulator
 from tests.support.emulator_process import IMAGE, TIMEOUT, Emulated, emulator
 from tests.support.json_output import require_described
+from tests.support.program_forks import run_emulator
 
 LMI = str(Path(sys.executable).with_name("lmi"))
 FILES = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}

@@ -16,8 +16,8 @@ import botocore.exceptions
 
 from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.logs.groups import LogGroups
-from tests.support.emulator_forks import run_emulator
 from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TIMEOUT, Emulated, emulator
+from tests.support.program_forks import run_emulator
 
 LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}"
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"

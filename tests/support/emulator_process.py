@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.support.djl_engine import engine_dir
-from tests.support.emulator_forks import ForkedProcess, fork_emulator
+from tests.support.program_forks import ForkedProcess, fork_emulator
 from tests.support.running_server import worker_python
 
 TIMEOUT = 60.0

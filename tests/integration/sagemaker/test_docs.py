@@ -2,7 +2,7 @@
 
 A page runs in a folder of its own with the project's `recipes/` and a small model in `weights/`. Hub models are
 small ones of the same names. The emulator starts no containers: an endpoint answers with the request itself.
-Prompts (`lmi up`, `lmi down`, ...) are answered with yes.
+Prompts (`lmi up`, `lmi down`, ...) are answered with yes. `lmi` is forked: tests/e2e runs the program itself.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.support.djl_engine import cache_home
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.least_privilege import write_model
 from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, Block, blocks
+from tests.support.program_forks import forked_lmi
 from tools.picture import masked
 from tools.pinned_environment import pinned_environment
 from tools.quickstart import local_hub
@@ -177,7 +178,7 @@ def place(tmp_path: Path, hub: str, aws: Emulated) -> tuple[Path, dict[str, str]
         "LMI_CACHE_HOME": str(cache_without_prices(tmp_path / "cache")),
         "HF_ENDPOINT": hub,
         "HF_HOME": str(tmp_path / "hub"),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{forked_lmi()}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     return folder, environment
 
