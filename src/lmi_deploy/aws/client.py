@@ -55,6 +55,35 @@ class AwsConnection:
     skew: ClockSkew = field(default_factory=ClockSkew)
     guard: LeaseGuard | None = None
     """Checked before each request that changes something."""
+    _clients: dict[tuple[str, str, str], Clients] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def clients(self, service: str, *, region: str = "", url: str = "") -> Clients:
+        """The same for all who use this connection: to make a client takes longer than to send a request."""
+        made = Clients(
+            self.session,
+            lambda session: self._client(session, service, region, url),
+            clock_skew=self.skew,
+            guard=self.guard,
+        )
+        return self._clients.setdefault((service, region, url), made)
+
+    def _client(self, session: Any, service: str, region: str, url: str) -> Any:
+        from botocore.config import Config
+
+        settings = Config(
+            retries={"mode": self.manner, "total_max_attempts": self.attempts},
+            connect_timeout=self.connect_seconds,
+            read_timeout=self.read_seconds,
+            user_agent_extra=f"lmi-deploy/{__version__}",
+        )
+        return session.client(
+            service,
+            region_name=region or region_of(session),
+            endpoint_url=url or None,
+            config=settings,
+        )
 
 
 class Service:
@@ -71,10 +100,8 @@ class Service:
     ) -> None:
         self._access = access
         self._name = name
-        self._region = region
-        self._url = url
         self._line = RetryingClient(
-            clients=Clients(access.session, self._client, clock_skew=access.skew, guard=access.guard),
+            clients=access.clients(name, region=region, url=url),
             clock=access.clock,
             service=NAMES[name],
             policy=access.retries,
@@ -137,20 +164,3 @@ class Service:
             endpoint=clients.endpoint,
         )
         return explain(error, subject)
-
-    def _client(self, session: Any) -> Any:
-        from botocore.config import Config
-
-        access = self._access
-        settings = Config(
-            retries={"mode": access.manner, "total_max_attempts": access.attempts},
-            connect_timeout=access.connect_seconds,
-            read_timeout=access.read_seconds,
-            user_agent_extra=f"lmi-deploy/{__version__}",
-        )
-        return session.client(
-            self._name,
-            region_name=self._region or region_of(session),
-            endpoint_url=self._url or None,
-            config=settings,
-        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from lmi_deploy.aws.credentials import ABSENT, credential_error, expired_credentials, is_still_expired
@@ -29,14 +30,27 @@ def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = No
 
     def make() -> Any:
         import boto3
+        import botocore.session
 
         with credentials_explained():
-            session = boto3.Session(profile_name=profile or None, region_name=region or None)
+            core = botocore.session.get_session()
+            if profile:
+                core.set_config_variable("profile", profile)
+            core.register_component("data_loader", _models(core.get_config_variable("data_path")))
+            session = boto3.Session(botocore_session=core, region_name=region or None)
         if watch is not None:
             session.events.register("before-send", report)
         return session
 
     return make
+
+
+@cache
+def _models(folders: str | None) -> Any:
+    """AWS's models of its services, which hold no setting: each session would read them again (`--all-regions`)."""
+    from botocore.loaders import create_loader
+
+    return create_loader(folders)
 
 
 class SharedSession:
