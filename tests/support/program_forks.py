@@ -185,11 +185,14 @@ def _emulator() -> Callable[[list[str]], int]:
     from lmi_deploy.emulator.services.moto import SERVICES, Moto
     from lmi_deploy.emulator.services.s3_objects import s3_backend
     from lmi_deploy.emulator.wire import operation_dispatch, rest_protocol
+    from lmi_deploy.emulator.wire.parameter_validation import matches
     from lmi_deploy.emulator.wire.service_models import service_model
 
     importlib.import_module("lmi_deploy.runtimes.embedded")
     for name in {*operation_dispatch.TARGETS.values(), *rest_protocol.SERVICES}:
         service_model(name)
+    # The letters, spaces and numbers that tags may consist of.
+    matches(r"[\p{L}\p{Z}\p{N}_.:/=+\-@]*", "")
     werkzeug_app.create_backend_app = cache(werkzeug_app.create_backend_app)
     Moto(ACCOUNT, None)
     # The others are large, and few tests need them.
