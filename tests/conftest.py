@@ -5,6 +5,7 @@ Both are few: the most of what a change breaks. `fuzz`, `make fuzz`: many, for w
 depends on the speed of the machine: no deadline, no health check of speed.
 """
 
+import gc
 import os
 
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,16 @@ botocore_caches.install()
 
 # The first draw of text builds Hypothesis' character tables: seconds on a fresh clone or a busy machine.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+# Modules and tests live until the end: without these two, each collection of garbage looks through all of them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
+
 
 settings.register_profile("local", _ANY_SPEED, max_examples=FEW)
 settings.register_profile("ci", _ANY_SPEED, max_examples=FEW, derandomize=True, database=None)

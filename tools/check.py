@@ -77,7 +77,7 @@ STAGES: tuple[tuple[Step, ...], ...] = (
                 (str(BIN / "mypy"),),
             ),
         ),
-        Step("unit", ("test", "long"), folders=("tests/unit", "tests/golden"), spread="load"),
+        Step("unit", ("test", "long"), folders=("tests/unit", "tests/golden")),
     ),
     (Step("functional", ("test", "long"), folders=("tests/functional",)),),
     # These wait for other processes a part of their time: three at once.
