@@ -178,7 +178,8 @@ class FakeStore:
             if len(content) != size:
                 raise IntegrityError(f"{upload.key}: {len(content)} bytes, announced were {size}")
             started = self._uploads.pop(upload.upload_id)
-            etag = f'"{_md5(content)}-{len(parts)}"'
+            digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
+            etag = f'"{_md5(digests)}-{len(parts)}"'
             return self._put(upload.key, content, etag=etag, metadata=started.metadata)
 
     def abort(self, upload: MultipartUpload) -> None:

@@ -36,6 +36,7 @@ def report(*points: LoadPoint, **changes: object) -> Report:
     return Report(name="test", created=BEGAN, provenance=PROVENANCE, points=points, **changes)  # type: ignore[arg-type]
 
 
+@cache
 def noisy(mean: float, *, requests: int = 2000, seed: int = 1, **changes: object) -> LoadPoint:
     chance = random.Random(seed)
     run = closed_run(lambda n: mean * chance.uniform(0.5, 1.5), requests=requests, **changes)  # type: ignore[arg-type]

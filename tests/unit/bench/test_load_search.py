@@ -60,7 +60,7 @@ def searched(
 
 
 def rates(
-    limit: float = 300, *, first: float = 1, steps: int = 20, seconds: float = 120
+    limit: float = 300, *, first: float = 1, steps: int = 20, seconds: float = 60
 ) -> tuple[SearchAnswer, list[LoadPoint]]:
     objectives = (parse_objective("p99_ms", limit),)
     search = RateSearch(objectives=objectives, steps=steps, first=first)

@@ -25,10 +25,10 @@ NOISE = random.Random(3).randbytes(32 * MIB)
 FILES = {
     "config.json": b'{"a": 1}',
     "empty": b"",
-    "model-1.safetensors": NOISE[: 24 * MIB + 3],
-    "model-2.safetensors": NOISE[5 : 17 * MIB],
+    "model-1.safetensors": NOISE[: 16 * MIB + 3],
+    "model-2.safetensors": NOISE[5 : 9 * MIB],
     "sub/tokenizer.json": NOISE[:MIB],
-    "big.json": NOISE[7 : 9 * MIB],
+    "big.json": NOISE[7 : 8 * MIB + 9],
 }
 GIT = frozenset({"config.json", "empty", "sub/tokenizer.json", "big.json"})
 TOTAL = sum(map(len, FILES.values()))
