@@ -8,7 +8,7 @@ import dataclasses
 import types
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from lmi_deploy.domain.settings_digest import is_instance_of_dataclass, shown_fields
 
@@ -84,18 +84,14 @@ def _load_one_of(loaders: tuple[Loader, ...], value: Any, at: str, *, is_optiona
     return last(value, at)
 
 
-class _Field(NamedTuple):
-    name: str
-    load: Loader
-    is_needed: bool
-
-
 @cache
-def _fields(kind: Any) -> tuple[_Field, ...]:
+def _fields(kind: Any) -> tuple[tuple[str, Any, Loader, bool], ...]:
+    """Each field's name, its type, how it is read, and whether it must be there."""
     hints = get_type_hints(kind)
     return tuple(
-        _Field(
+        (
             field.name,
+            hints[field.name],
             _loader(hints[field.name]),
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )
@@ -105,17 +101,15 @@ def _fields(kind: Any) -> tuple[_Field, ...]:
 
 def _load_fields(kind: Any, value: Any, at: str) -> Any:
     found = _expect(dict, value, at)
-    fields = _fields(kind)
-    for field in fields:
-        if field.is_needed and field.name not in found:
-            raise ValueError(f"{_place(f'{at}.{field.name}')} is missing")
-    return kind(
-        **{
-            field.name: field.load(found[field.name], f"{at}.{field.name}")
-            for field in fields
-            if field.name in found
-        }
-    )
+    fields = {}
+    for name, hint, load_item, is_needed in _fields(kind):
+        if name in found:
+            item = found[name]
+            # Most are words and numbers.
+            fields[name] = item if type(item) is hint else load_item(item, f"{at}.{name}")
+        elif is_needed:
+            raise ValueError(f"{_place(f'{at}.{name}')} is missing")
+    return kind(**fields)
 
 
 def _load_dict(load_item: Loader, value: Any, at: str) -> dict[str, Any]:

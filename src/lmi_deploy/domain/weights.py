@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from lmi_deploy.domain.gathered_facts import FileEntry, OidKind
@@ -14,6 +15,7 @@ from lmi_deploy.domain.settings_digest import ADDED, digest, digest_tag, short
 MANIFEST_SCHEMA = 1
 
 
+@lru_cache(64)  # a command names the same weights a dozen times
 def selection_digest(files: tuple[FileEntry, ...]) -> str:
     """8 hex over the sorted (path, size, oid) list."""
     return short(digest(sorted((file.path, file.size, file.oid) for file in files)), 8)
