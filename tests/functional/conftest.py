@@ -1,19 +1,16 @@
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.support.fake_servers import Behaviour, FakeResponse, chat
-from tests.support.local_app import RECIPE, LocalApp
+from tests.support.local_app import RECIPE, LocalApp, folder_in_memory
 
 
 @pytest.fixture
 def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalApp]:
-    """A folder with one recipe, `tiny.yaml`, and nothing deployed. On a memory file system where there is
-    one: a record is synced to disk twice per action."""
-    memory = Path("/dev/shm")
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+    """A folder with one recipe, `tiny.yaml`, and nothing deployed."""
+    with folder_in_memory() as folder:
         monkeypatch.chdir(folder)
         Path("tiny.yaml").write_text(RECIPE)
         app = LocalApp(Path(folder))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_injection import Crash, CrashingCloud, CrashInjector
 from tests.support.fake_hosting import NO_CAPACITY, ok_response
 from tests.support.fakes import model_files
-from tests.support.local_app import MODEL, Ran
+from tests.support.local_app import MODEL, Ran, folder_in_memory
 
 CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
@@ -238,6 +239,13 @@ class CrashApp(CloudApp):
             for key in [key for key in store.objects if key.endswith("/lock.json")]:
                 owner = json.loads(store.objects[key])
                 store.put(key, json.dumps({**owner, "started": "somebody else"}).encode())
+
+
+@contextmanager
+def crash_app() -> Iterator[CrashApp]:
+    """In a folder of its own, which is the current one until then."""
+    with folder_in_memory() as folder, chdir(folder):
+        yield CrashApp(Path(folder))
 
 
 @dataclass(frozen=True)

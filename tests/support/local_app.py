@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lmi_deploy.cli.command_group import lmi
@@ -70,6 +71,12 @@ class Ran:
         last = self.lines[-1]
         assert last["event"] == "result"
         return last
+
+
+def folder_in_memory() -> TemporaryDirectory[str]:
+    """A new folder, on a memory file system where there is one: a record is synced to disk twice per action."""
+    memory = Path("/dev/shm")
+    return TemporaryDirectory(dir=memory if memory.is_dir() else None)
 
 
 def no_cloud(region: str) -> Cloud:

@@ -5,10 +5,8 @@ It waits for the job that runs and starts no second one. A result is complete, o
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from lmi_deploy.domain.weights import Manifest
 from tests.support.cloud_app import RECIPE, write_recipe
 from tests.support.crash_injection import Crash, CrashInjector, CrashKind
 from tests.support.crash_scenarios import COMPILED, DOWN, CrashApp, Snapshot, ended, write_compile_script
+from tests.support.crash_scenarios import crash_app as new_crash_app
 from tests.support.local_app import MODEL
 
 COMPILE = ("compile", "--yes", "tiny.yaml")
@@ -36,9 +35,7 @@ LOSSES: tuple[CrashKind, ...] = (*ENDS, "broken connection")
 @cache
 def undisturbed(kind: str, *, first: bool) -> tuple[Snapshot, CrashInjector]:
     """The state before, and what the command does. Unless it is the first, the weights are in the bucket before."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        app = CrashApp(Path(folder))
+    with new_crash_app() as app:
         if not first:
             write_recipe(RECIPE if kind == "processing job" else OPTIMIZED.replace("compile: {}\n", ""))
             app.up("--no-probe")
@@ -84,10 +81,9 @@ def _results(app: CrashApp) -> list[Manifest]:
 
 @pytest.mark.parametrize(("kind", "first", "crash"), list(_cases()))
 def test_interrupted_compile_is_completed_by_the_next_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, first: bool, crash: Crash
+    crash_app: CrashApp, kind: str, first: bool, crash: Crash
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    app = CrashApp(tmp_path)
+    app = crash_app
     app.restore(undisturbed(kind, first=first)[0])
     _write(kind)
     result = app.crashed(crash, *COMPILE)

@@ -5,16 +5,16 @@ The actions of a plan are in the crash matrix; a load job is no action of a plan
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.cloud_app import write_recipe
 from tests.support.crash_injection import Crash, CrashInjector, CrashKind
 from tests.support.crash_scenarios import DOWN, CrashApp, Snapshot, ended
+from tests.support.crash_scenarios import crash_app as new_crash_app
 
 BENCH = ("bench", "tiny", "--target", "sagemaker", "--cloudwatch-wait", "0", "-c", "2")
 BY_JOB = (*BENCH, "--via", "job", "--instances", "2")
@@ -24,10 +24,8 @@ ENDS: tuple[CrashKind, ...] = ("SIGKILL", "SIGINT", "broken connection")
 @cache
 def undisturbed() -> tuple[Snapshot, CrashInjector]:
     """A deployment, and what the command writes."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        app = CrashApp(Path(folder))
-        Path("tiny.yaml").write_text(RECIPE)
+    with new_crash_app() as app:
+        write_recipe(RECIPE)
         app.up("--no-probe")
         app.cloud.jobs.seconds = 1e9
         before = app.snapshot()
@@ -49,11 +47,9 @@ def _cases() -> Iterator[Any]:
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashApp:
-    monkeypatch.chdir(tmp_path)
-    app = CrashApp(tmp_path)
-    app.restore(undisturbed()[0])
-    return app
+def app(crash_app: CrashApp) -> CrashApp:
+    crash_app.restore(undisturbed()[0])
+    return crash_app
 
 
 def left(app: CrashApp) -> list[str]:

@@ -1,38 +1,41 @@
-"""A process suspended until another one has its lock, at every action of every plan, changes nothing more."""
+"""A process suspended until another one has its lock, at every action of every plan, changes nothing more.
+
+Without the tests marked `long`: at every kind of action.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
 
 import pytest
 
-from tests.functional.sagemaker.test_crash_matrix import fault_free_run
 from tests.support.cloud_app import CloudApp, write_recipe
+from tests.support.crash_cases import Case, cases, fault_free_run, with_selection
 from tests.support.crash_injection import Crash
 from tests.support.crash_scenarios import LOCK, SCENARIOS, CrashApp
 
 BEFORE_THE_LOCK = frozenset({"MakeBucket"})
 
 
-def _cases() -> Iterator[Any]:
-    for name in SCENARIOS:
-        for number, action in enumerate(fault_free_run(name).injector.actions):
-            if action not in BEFORE_THE_LOCK:
-                yield pytest.param(name, number, id=f"{name}: before {action} ({number})")
+def _cases() -> Iterator[Case]:
+    for case in cases():
+        crash = replace(case.crash, ending="SIGSTOP")
+        if case.crash == Crash("before", crash.number, "SIGKILL") and case.place not in BEFORE_THE_LOCK:
+            yield replace(case, crash=crash, id=f"{case.scenario}: before {case.place} ({crash.number})")
 
 
-@pytest.mark.parametrize(("name", "number"), list(_cases()))
-def test_lost_lock_stops_all_changes_and_reports_the_endpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    app, scenario = CrashApp(tmp_path), SCENARIOS[name]
+def _actions_and_commands(case: Case) -> set[Hashable]:
+    return {case.place, SCENARIOS[case.scenario].command}
+
+
+@pytest.mark.parametrize("case", with_selection(_cases(), _actions_and_commands))
+def test_lost_lock_stops_all_changes_and_reports_the_endpoint(crash_app: CrashApp, case: Case) -> None:
+    app, name, scenario = crash_app, case.scenario, SCENARIOS[case.scenario]
     app.restore(fault_free_run(name).before)
     write_recipe(scenario.recipe)
-    result = app.crashed(Crash("before", number, "SIGSTOP"), *scenario.command)
+    result = app.crashed(case.crash, *scenario.command)
     assert result is not None
     assert result.code == 1, result.err
     assert "tiny: the lock was lost, lmi down (pid " in result.err
@@ -47,9 +50,8 @@ def test_lost_lock_stops_all_changes_and_reports_the_endpoint(
     assert json.loads(app.cloud.stores[app.bucket].objects[LOCK])["host"] == "elsewhere"
 
 
-def test_lost_lock_is_a_json_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    app, scenario = CrashApp(tmp_path), SCENARIOS["down"]
+def test_lost_lock_is_a_json_result(crash_app: CrashApp) -> None:
+    app, scenario = crash_app, SCENARIOS["down"]
     app.restore(fault_free_run("down").before)
     write_recipe(scenario.recipe)
     result = app.crashed(Crash("before", 0, "SIGSTOP"), *scenario.command, "--json")

@@ -1,29 +1,29 @@
 """`lmi up` that moves to the next of `endpoint.regions`, ended at each action and at each lost reply: the next `up`
-serves there, and `down` leaves nothing in either region."""
+serves there, and `down` leaves nothing in either region.
+
+Without the tests marked `long`: at each moment of each kind of action.
+"""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.functional.sagemaker.test_regions import EAST, REGIONS, WEST, full, is_clear, serving
 from tests.support.cloud_app import write_recipe
+from tests.support.crash_cases import Case, actions_and_moments, with_selection
 from tests.support.crash_injection import BETWEEN, Crash, CrashInjector
 from tests.support.crash_scenarios import STAYS, CrashApp, Snapshot
+from tests.support.crash_scenarios import crash_app as new_crash_app
 
 UP, DOWN = ("up", "--yes"), ("down", "tiny.yaml", "--yes")
 
 
 @cache
 def undisturbed() -> tuple[Snapshot, CrashInjector]:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        app = CrashApp(Path(folder))
+    with new_crash_app() as app:
         write_recipe(REGIONS)
         full(app.cloud)
         app.cloud.region(WEST)
@@ -35,27 +35,27 @@ def undisturbed() -> tuple[Snapshot, CrashInjector]:
         return before, app.story
 
 
-def _cases() -> Iterator[Any]:
+def _cases() -> Iterator[Case]:
     injector = undisturbed()[1]
     for number, action in enumerate(injector.actions):
         if number in injector.done:
-            yield pytest.param(Crash("after", number, "SIGKILL"), id=f"killed after {action} ({number})")
-        yield pytest.param(Crash("before", number, "SIGINT"), id=f"Ctrl-C before {action} ({number})")
+            crash = Crash("after", number, "SIGKILL")
+            yield Case("", crash, action, f"killed after {action} ({number})")
+        yield Case("", Crash("before", number, "SIGINT"), action, f"Ctrl-C before {action} ({number})")
     for number, (action, what) in enumerate(injector.writes):
         if action != BETWEEN:
-            yield pytest.param(Crash("reply lost", number, "SIGKILL"), id=f"lost reply to {what} ({number})")
+            crash = Crash("reply lost", number, "SIGKILL")
+            yield Case("", crash, action, f"lost reply to {what} ({number})")
 
 
-@pytest.mark.parametrize("crash", list(_cases()))
-def test_next_up_serves_in_the_next_region_and_down_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: Crash
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    app = CrashApp(tmp_path)
+# The last ones first: of each kind of action, what is in the next region or in the teardown before it is selected.
+@pytest.mark.parametrize("case", with_selection([*_cases()][::-1], actions_and_moments))
+def test_next_up_serves_in_the_next_region_and_down_leaves_nothing(crash_app: CrashApp, case: Case) -> None:
+    app = crash_app
     app.restore(undisturbed()[0])
     write_recipe(REGIONS)
-    result = app.crashed(crash, *UP)
-    assert result is None if crash.ending == "SIGKILL" else result is not None and result.code == 130
+    result = app.crashed(case.crash, *UP)
+    assert result is None if case.crash.ending == "SIGKILL" else result is not None and result.code == 130
     again = app.lmi(*UP)
     assert again.code == 0, again.err
     west = app.cloud.region(WEST)
