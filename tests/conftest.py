@@ -8,6 +8,7 @@ depends on the speed of the machine: no deadline, no health check of speed.
 import gc
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import botocore_caches
@@ -28,7 +29,8 @@ _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow
 gc.disable()
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,9 +47,12 @@ class Block:
         return int(found[1]) if found else 0
 
 
-def blocks(page: Path) -> Iterator[Block]:
-    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
-        yield Block(page, found["language"], found["mark"] or "", found["text"])
+@cache
+def blocks(page: Path) -> tuple[Block, ...]:
+    return tuple(
+        Block(page, found["language"], found["mark"] or "", found["text"])
+        for found in _BLOCK.finditer(page.read_text(encoding="utf-8"))
+    )
 
 
 def links(page: Path) -> list[str]:
@@ -59,7 +63,8 @@ def links(page: Path) -> list[str]:
     )
 
 
-def anchors(page: Path) -> set[str]:
+@cache
+def anchors(page: Path) -> frozenset[str]:
     """The anchors that GitHub and the site generate for headings."""
     text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
     created: set[str] = set()
@@ -69,7 +74,7 @@ def anchors(page: Path) -> set[str]:
         slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
         created.add(f"{slug}-{count[slug]}" if count[slug] else slug)
         count[slug] += 1
-    return created
+    return frozenset(created)
 
 
 def shell_commands(text: str) -> Iterator[str]:

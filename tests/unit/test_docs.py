@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 
 import click
-import pytest
 import yaml
 
 from lmi_deploy.catalog.doc_pages import find_page
 from lmi_deploy.cli.command_group import lmi
-from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, anchors, blocks, links, shell_commands
+from lmi_deploy.errors import RecipeError
+from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, Block, anchors, blocks, links, shell_commands
 from tests.support.recipe_parsing import parse
 
 WRITTEN = [page for page in PAGES if page.name not in {"cli.md", "failures.md"}]
@@ -27,16 +27,15 @@ def identify(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=identify)
-def test_every_link_points_to_an_existing_page_and_anchor(page: Path) -> None:
+def test_every_link_points_to_an_existing_page_and_anchor() -> None:
     wrong = []
-    for link in links(page):
+    for page, link in [(each, link) for each in (*PAGES, *OUTSIDE) for link in links(each)]:
         path, _, anchor = link.partition("#")
         if re.match(r"[a-z]+:", link):
             continue
         target = (page.parent / path).resolve() if path else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
-            wrong.append(link)
+            wrong.append(f"{identify(page)}: {link}")
     assert not wrong
 
 
@@ -91,19 +90,30 @@ def test_texts_for_users_name_pages_by_the_command_that_shows_them() -> None:
     assert (by_path, unknown) == ([], [])
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=identify)
-def test_every_test_named_on_a_page_exists(page: Path) -> None:
-    named = set(re.findall(r"\btest_\w+", page.read_text(encoding="utf-8")))
-    assert named <= {file.stem for file in (ROOT / "tests").rglob("test_*.py")}
+def test_every_test_named_on_a_page_exists() -> None:
+    tests = {file.stem for file in (ROOT / "tests").rglob("test_*.py")}
+    wrong = [
+        f"{identify(page)}: {name}"
+        for page in (*PAGES, *OUTSIDE)
+        for name in re.findall(r"\btest_\w+", page.read_text(encoding="utf-8"))
+        if name not in tests
+    ]
+    assert not wrong
 
 
-@pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
-def test_commands_and_flags_in_examples_exist(page: Path) -> None:
+def examples(*languages: str) -> list[Block]:
+    """Of the pages that people write."""
+    pages = (*WRITTEN, *OUTSIDE)
+    return [block for page in pages for block in blocks(page) if block.language in languages]
+
+
+def test_commands_and_flags_in_examples_exist() -> None:
     wrong = []
-    for block in blocks(page):
-        if block.language == "bash":
-            lines = [line for line in shell_commands(block.text) if re.match(r"(\w+=\S+ )*lmi ", line)]
-            wrong += [f"{line}: {problem}" for line in lines if (problem := misused(line))]
+    for block in examples("bash"):
+        lines = [line for line in shell_commands(block.text) if re.match(r"(\w+=\S+ )*lmi ", line)]
+        wrong += [
+            f"{identify(block.page)}: {line}: {problem}" for line in lines if (problem := misused(line))
+        ]
     assert not wrong
 
 
@@ -125,25 +135,30 @@ def misused(line: str) -> str:
     return f"unknown: {unknown}" if unknown else ""
 
 
-@pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
-def test_recipes_in_examples_are_valid(page: Path) -> None:
-    for block in blocks(page):
-        if block.language != "yaml" or "runs-on" in block.text:
+def test_recipes_in_examples_are_valid() -> None:
+    wrong = []
+    for block in examples("yaml"):
+        if "runs-on" in block.text:
             continue
         given = yaml.safe_load(block.text) or {}
         missing = {key: value for key, value in BASE.items() if key not in given}
         if given.get("endpoint", {}).get("target") == "local":
             missing.pop("instance_type", None)
-        parse(block.text + yaml.safe_dump(missing) if missing else block.text, str(page.name))
+        try:
+            parse(block.text + yaml.safe_dump(missing) if missing else block.text, block.page.name)
+        except RecipeError as error:
+            wrong += [f"{identify(block.page)}: {detail}" for detail in error.details]
+    assert not wrong
 
 
-@pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
-def test_python_and_json_examples_are_well_formed(page: Path) -> None:
-    for block in blocks(page):
-        if block.language == "python":
-            ast.parse(block.text)
-        elif block.language == "json":
-            json.loads(block.text)
+def test_python_and_json_examples_are_well_formed() -> None:
+    wrong = []
+    for block in examples("python", "json"):
+        try:
+            ast.parse(block.text) if block.language == "python" else json.loads(block.text)
+        except (SyntaxError, ValueError) as error:
+            wrong.append(f"{identify(block.page)}: {error}: {block.text[:80]}")
+    assert not wrong
 
 
 def test_block_marks_are_valid() -> None:

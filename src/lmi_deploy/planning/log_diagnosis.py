@@ -132,10 +132,13 @@ def _hits(lines: Sequence[str], around: DiagnosisContext) -> Iterator[_Match]:
     plain, text, starts = _text_of(lines)
     ignored, restarts = noise_lines(lines, around), restart_lines(lines)
     for failure in around.table.failures:
-        if not _holds(failure.given, around.facts) or not _compiled(failure.frames).search(text):
+        possible = [each for each in failure.patterns if each.literal in text]
+        if not possible or not _holds(failure.given, around.facts):
+            continue
+        if not _compiled(failure.frames).search(text):
             continue
         runs: set[int] = set()
-        for at, match in chain.from_iterable(_found(each, text, plain, starts) for each in failure.patterns):
+        for at, match in chain.from_iterable(_found(each, text, plain, starts) for each in possible):
             run = bisect_right(restarts, at)
             if run not in runs and at not in ignored and _applies(failure, plain, at):
                 runs.add(run)

@@ -82,7 +82,9 @@ def _packed(found: metadata.Distribution, *, left_out: tuple[str, ...] = _COMPIL
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as wheel:
         for name, path in sorted(_files(found, left_out)):
-            wheel.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
+            # botocore's models, most of all bytes, are compressed already.
+            method = zipfile.ZIP_STORED if name.endswith(".gz") else zipfile.ZIP_DEFLATED
+            wheel.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes(), method)
     return out.getvalue()
 
 
