@@ -1,4 +1,4 @@
-"""Programs of ours that are forked from a process which has imported them: each is a process with a state of its own,
+"""Programs that are forked from a process which has imported them: each is a process with a state of its own,
 but starts in a tenth of the time.
 
 `python -m tests.support.program_forks PROGRAM SOCKET` is that process; it ends when its standard input is closed.
@@ -245,7 +245,7 @@ PROGRAMS: Final[Mapping[str, Callable[[], Callable[[list[str]], int]]]] = {"emul
 
 
 def _report_ended(running: dict[int, socket.socket]) -> None:
-    """To whoever waits for it."""
+    """Send their exit codes to those who wait for them."""
     for pid in list(running):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
