@@ -38,11 +38,11 @@ def test_bad_recipe_gives_exactly_these_messages(file: Path) -> None:
     assert refused(file.read_bytes(), file.name, command) == messages
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_line_endings_and_byte_order_mark_change_no_message(file: Path) -> None:
-    command, messages = expected(file)
-    windows = b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n")
-    assert refused(windows, file.name, command) == messages
+def test_line_endings_and_byte_order_mark_change_no_message() -> None:
+    for file in FILES:
+        command, messages = expected(file)
+        windows = b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n")
+        assert refused(windows, file.name, command) == messages, file.name
 
 
 def test_every_bad_recipe_has_its_messages() -> None:
