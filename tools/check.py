@@ -18,9 +18,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 from xml.etree import ElementTree
 
 import psutil
@@ -163,28 +164,37 @@ def _stage_passes(stage: Sequence[tuple[Step, str]], folder: Path, environment: 
     with contextlib.ExitStack() as stack:
         running = []
         for number, (step, command) in enumerate(commands, 1):
-            print(f"== {step.name}: {' '.join(Path(word).name for word in command[:3])} ...", flush=True)
+            print(f"== {_words(step, command)} ...", flush=True)
             output = None if number == len(commands) else stack.enter_context(tempfile.TemporaryFile("w+"))
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
             running.append((step, process, output))
-        try:
-            codes = [_end(*one, started) for one in reversed(running)]
-        except KeyboardInterrupt:
-            _interrupt_all([process for _, process, _ in running])
-            raise
+        with ThreadPoolExecutor(len(running)) as pool:
+            ends = [pool.submit(_end, *one, started) for one in running]
+            try:
+                codes = [end.result() for end in ends]
+            except KeyboardInterrupt:
+                _interrupt_all([process for _, process, _ in running])
+                raise
     for step, _ in stage:
         _print_failed(step.report(folder))
     return not any(codes)
 
 
 def _end(step: Step, process: subprocess.Popen[bytes], output: IO[str] | None, started: float) -> int:
+    """Waits for it."""
     code = process.wait()
-    if output is not None and (code or step.name != "lint"):
+    if output is not None:
         output.seek(0)
-        print(output.read(), flush=True)
+        print(output.read(), end="", flush=True)
     verdict = f"failed ({code})" if code else "passed"
-    print(f"== {step.name} {verdict} in {time.monotonic() - started:.0f} s", flush=True)
+    print(f"== {_words(step, process.args)} {verdict} in {time.monotonic() - started:.0f} s", flush=True)
     return code
+
+
+def _words(step: Step, command: Any) -> str:
+    """The step, and the program with its first words."""
+    words = [Path(word).name for word in command if word != "-m"]
+    return f"{step.name}: {' '.join(words[words[0].startswith('python') :][:2])}"
 
 
 def _interrupt_all(processes: Sequence[subprocess.Popen[bytes]]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final
 
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments
@@ -223,3 +224,43 @@ def _read(ref: DeploymentRef, deps: Dependencies, profile: str) -> DeploymentRow
 
 def _place(ref: DeploymentRef) -> tuple[str, str, str]:
     return ref.name, ref.region, ref.account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherRegions:
+    """What all other regions of the account know of a name."""
+
+    found: tuple[DeploymentRef, ...] = ()
+    looked_at: int = 0
+    not_looked_at: tuple[str, ...] = ()
+    """Regions that could not be listed, or why none could."""
+    nearest: str = ""
+    """An existing deployment whose name is almost the same."""
+
+    @property
+    def words(self) -> str:
+        """Behind "NAME: not found in PLACE"."""
+        looked = f", nor in {counted(self.looked_at, 'other region')}" if self.looked_at else ""
+        left = f"; not looked at: {', '.join(self.not_looked_at)}" if self.not_looked_at else ""
+        return looked + left + (f"; did you mean {self.nearest}?" if self.nearest else "")
+
+
+def look_in_other_regions(
+    ref: DeploymentRef, known: Sequence[DeploymentRef], deps: Dependencies
+) -> OtherRegions:
+    """Lists every region that the account has enabled. What this identity may not list is named, and no error."""
+    if ref.is_here:
+        return OtherRegions(nearest=_nearest(ref.name, known))
+    rows = list_deployments((), ListScope(everywhere=True, all_regions=True), deps)
+    listed = [row.ref for row in rows.rows]
+    return OtherRegions(
+        found=tuple(one for one in listed if one.name == ref.name and one.region != ref.region),
+        looked_at=max(0, rows.listed_regions - 1),
+        not_looked_at=() if not rows.failed else tuple(place for place in rows.failed if place != ref.region),
+        nearest=_nearest(ref.name, [*known, *listed]),
+    )
+
+
+def _nearest(name: str, refs: Sequence[DeploymentRef]) -> str:
+    names = {one.name for one in refs} - {name}
+    return next(iter(get_close_matches(name, sorted(names), n=1, cutoff=0.75)), "")

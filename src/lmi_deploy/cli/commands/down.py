@@ -13,7 +13,7 @@ from lmi_deploy.cli.shared_options import json_option, name_argument, place_opti
 from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.workflows import down
-from lmi_deploy.workflows.other_regions import look_in_other_regions
+from lmi_deploy.workflows.list_deployments import look_in_other_regions
 
 
 @click.command("down")
