@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from tests.support.emulator_process import Emulated, emulator
 from tests.support.json_output import require_described
 from tests.support.kept_state import create_account
 from tests.support.least_privilege import HANDLER, write_model
+from tests.support.program_forks import forked_lmi
 
 KEPT = Path(__file__).resolve().parents[2] / "kept"
-LMI = str(Path(sys.executable).with_name("lmi"))
 
 
 class OldDeployment:
@@ -39,7 +38,7 @@ class OldDeployment:
     def lmi(self, *arguments: str) -> tuple[int, dict[str, Any], str]:
         """Exit code, result, and all that it printed."""
         done = subprocess.run(
-            [LMI, *arguments, "--json"], cwd=self.folder, env=self.environment, text=True,
+            [forked_lmi() / "lmi", *arguments, "--json"], cwd=self.folder, env=self.environment, text=True,
             capture_output=True, check=False,
         )  # fmt: skip
         require_described([*arguments, "--json"], done.stdout)

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.integration.sagemaker.test_killed_processes import RECIPE
 from tests.support import many_deployments
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.fakes import model_files
+from tests.support.program_forks import forked_lmi
 
 COUNT = 400
 JOBS = 400
@@ -29,7 +29,7 @@ JOBS = 400
 
 def _lmi(root: Path, defaults: dict[str, str], *argv: str) -> None:
     subprocess.run(
-        [sys.executable, "-m", "lmi_deploy.cli", *argv],
+        [forked_lmi() / "lmi", *argv],
         cwd=root,
         env={**os.environ, **defaults},
         check=True,
@@ -65,7 +65,7 @@ def _counted(aws: Emulated, home: Path, *argv: str) -> tuple[list[dict[str, obje
     place = home / "requests"
     place.unlink(missing_ok=True)
     done = subprocess.run(
-        [sys.executable, "-m", "lmi_deploy.cli", *argv, "--json"],
+        [forked_lmi() / "lmi", *argv, "--json"],
         cwd=home,
         env={**os.environ, **aws.environment(home), "LMI_AWS_REQUESTS": str(place)},
         stdout=subprocess.PIPE,
@@ -136,7 +136,7 @@ def test_all_regions_are_listed_and_a_failure_in_one_region_is_reported(
     many.fault({"headers": in_one, "do": denied, "times": None})
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "lmi_deploy.cli", "ls", "--all", "--all-regions", "--json"],
+            [forked_lmi() / "lmi", "ls", "--all", "--all-regions", "--json"],
             cwd=tmp_path,
             env={**os.environ, **many.environment(tmp_path)},
             stdout=subprocess.PIPE,
@@ -160,7 +160,7 @@ def test_several_profiles_are_listed(many: Emulated, tmp_path: Path) -> None:
     )
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "lmi_deploy.cli", "ls", "--all", "--json"),
+            *(forked_lmi() / "lmi", "ls", "--all", "--json"),
             *("--profile", "bad", "--profile", "good", "--region", "us-east-1"),
         ],
         cwd=tmp_path,
