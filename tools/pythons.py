@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.pinned_environment import BUILD, ROOT, UV
 
-QUICK = ("tests/unit", "tests/golden")
+QUICK = ("tests/unit", "tests/golden", "--dist", "loadfile")
 FUNCTIONAL = (
     "tests/functional",
     "--ignore=tests/functional/sagemaker/test_crash_matrix.py",
