@@ -6,10 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from lmi_deploy.bench.run_limits import RunProgress
 from lmi_deploy.bench.run_sequence import MeasuredLoad
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.recipe_keys import Recipe
+from tests.support.fake_servers import Behaviour, FakeResponse, chat
 from tests.support.local_app import RECIPE, LocalApp
 
 BENCH = """\
@@ -37,6 +39,8 @@ bench:
   warmup: 0
   duration: 10
 """
+ONE_EACH = BENCH.replace("concurrency: [1, 2]", "concurrency: [1]")
+"""A cell per variant: each takes more than a second, because the client is tested before it."""
 RESULTS = Path("bench-tiny")
 
 
@@ -58,7 +62,7 @@ def deployments(app: LocalApp) -> list[str]:
 
 
 def test_disk_that_is_full_ends_the_experiment_and_keeps_its_numbers(app: LocalApp) -> None:
-    write()
+    write(ONE_EACH)
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
     names = cells()
     for name in names:
@@ -79,7 +83,7 @@ def test_disk_that_is_full_ends_the_experiment_and_keeps_its_numbers(app: LocalA
     assert "variant" in lost.out
     (RESULTS / ".report.json.part").unlink()
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
-    assert [point.counts.succeeded for point in report().points] == [20] * 4
+    assert [point.counts.succeeded for point in report().points] == [20] * 2
 
 
 def test_each_variant_is_deployed_measured_and_deleted(app: LocalApp) -> None:
@@ -104,7 +108,7 @@ def test_each_variant_is_deployed_measured_and_deleted(app: LocalApp) -> None:
 
 
 def test_folder_in_which_another_process_measures_is_refused_and_nothing_is_deployed(app: LocalApp) -> None:
-    write()
+    write(ONE_EACH)
     holder = "import sys; from pathlib import Path; from lmi_deploy.bench.experiment_results import ResultsFolder\n"
     holder += (
         f"with ResultsFolder(Path({str(RESULTS)!r})).hold(): print('held', flush=True); sys.stdin.read()"
@@ -123,12 +127,12 @@ def test_folder_in_which_another_process_measures_is_refused_and_nothing_is_depl
 
 
 def test_second_run_measures_only_what_is_missing(app: LocalApp) -> None:
-    write()
+    write(ONE_EACH)
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
     before, started = cells(), len(app.released)
     again = app.lmi("bench", "e.yaml")  # nothing to confirm
     assert again.code == 0, again.err
-    assert "4 cells: all are measured already" in again.err
+    assert "2 cells: all are measured already" in again.err
     (RESULTS / "cells" / before[0]).unlink()
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
     assert cells() == before
@@ -136,17 +140,17 @@ def test_second_run_measures_only_what_is_missing(app: LocalApp) -> None:
 
 
 def test_changed_variant_is_measured_again_and_the_other_is_not(app: LocalApp) -> None:
-    write()
+    write(ONE_EACH)
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
     started = len(app.released)
-    write(BENCH.replace("max_rolling_batch_size: 8", "max_rolling_batch_size: 4"))
+    write(ONE_EACH.replace("max_rolling_batch_size: 8", "max_rolling_batch_size: 4"))
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
     assert len(app.released) == started + 1
-    assert report().points[3].settings["max_rolling_batch_size"] == "4"
+    assert report().points[1].settings["max_rolling_batch_size"] == "4"
 
 
 def test_running_deployment_of_the_recipe_is_not_touched(app: LocalApp) -> None:
-    write()
+    write(ONE_EACH)
     assert app.lmi("up", "e.yaml", "--yes").code == 0
     before = app.observed()
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
@@ -155,24 +159,32 @@ def test_running_deployment_of_the_recipe_is_not_touched(app: LocalApp) -> None:
 
 
 def test_other_cells_are_measured_if_one_fails(app: LocalApp) -> None:
-    write(BENCH.replace("wide: wide", "wide: wide, broken: {set: {probe.expect: never}}"))
+    write(ONE_EACH.replace("wide: wide", "wide: wide, broken: {set: {probe.expect: never}}"))
     ran = app.lmi("bench", "e.yaml", "--yes")
     assert ran.code == 1
     assert "broken: " in ran.err
     assert "1 cell or deployment failed" in ran.err
-    assert len(report().points) == 4
+    assert len(report().points) == 2
     assert any(note.startswith("not measured") and "broken" in note for note in report().notes)
     assert deployments(app) == []
 
 
+def interrupting(request: int) -> Callable[[dict[str, Any]], FakeResponse]:
+    """Ctrl-C once a server has had that many requests."""
+    requests = count(1)
+
+    def answer(body: dict[str, Any]) -> FakeResponse:
+        if next(requests) == request:
+            os.kill(os.getpid(), signal.SIGINT)
+        return chat(body)
+
+    return answer
+
+
 def test_interrupt_deletes_what_runs_and_the_next_run_continues(app: LocalApp) -> None:
-    write(
-        BENCH.replace("requests: 20", "requests: 1000000").replace("concurrency: [1, 2]", "concurrency: [1]")
-    )
-    timer = threading.Timer(6.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    write(ONE_EACH.replace("requests: 20", "requests: 1000000"))
+    app.servers.next.append(Behaviour(answer=interrupting(request=50)))
     ran = app.lmi("bench", "e.yaml", "--yes")
-    timer.join()
     assert ran.code == 130, ran.err
     assert "all deployments of the experiment are deleted" in ran.err
     assert deployments(app) == []
@@ -181,9 +193,9 @@ def test_interrupt_deletes_what_runs_and_the_next_run_continues(app: LocalApp) -
 
 
 def test_repeats_are_pooled_in_a_seeded_order(app: LocalApp) -> None:
-    write(BENCH.replace("layout: sweep", "layout: sweep\n  repeats: 2\n  seed: 3"))
+    write(ONE_EACH.replace("layout: sweep", "layout: sweep\n  repeats: 2\n  seed: 3"))
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
-    assert [point.counts.sent for point in report().points] == [40] * 4
+    assert [point.counts.sent for point in report().points] == [40] * 2
     assert len(app.released) == 4
     assert report().points[0].rates["requests_per_s"].interval
 
@@ -302,7 +314,7 @@ def test_experiment_ends_before_it_costs_more_than_its_limit(app: LocalApp) -> N
 
 
 def test_deployment_that_a_killed_run_left_is_deleted(app: LocalApp) -> None:
-    write()
+    write(ONE_EACH)
     assert app.lmi("bench", "e.yaml", "--yes").code == 0
     left = app.released[0]
     Path("left.yaml").write_text(RECIPE.replace("name: tiny", f"name: {left}"))

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -168,8 +169,11 @@ def _head(method: str, address: HttpAddress, headers: Sequence[tuple[str, str]],
 
 def certificate_authorities(environ: Mapping[str, str]) -> ssl.SSLContext | None:
     path = environ.get(AUTHORITIES)
-    if not path:
-        return None
+    return _context_of(path) if path else None
+
+
+@cache  # a bundle of a Linux distribution takes 50 ms, and `lmi bench` has a client per load
+def _context_of(path: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=path)
     except OSError as exc:

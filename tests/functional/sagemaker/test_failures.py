@@ -20,6 +20,8 @@ FIRST = (
     *("CreateEndpoint", "AwaitService", "ProbeEndpoint"),
 )
 DOWN = ("DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel", "RemoveArtifact", "RemoveDeployment")
+IN_THE_MATRIX = pytest.mark.long
+"""The selection of the crash matrix has a process that ends before and after each of these actions."""
 REPLIES = ("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag")
 
 
@@ -56,7 +58,14 @@ def fail_at(app: CloudApp, failures: ActionFailures, *argv: str) -> None:
 
 
 @pytest.mark.parametrize("aftermath", [converges, ends])
-@pytest.mark.parametrize("error", [fail, Killed, KeyboardInterrupt], ids=["fails", "dies", "interrupted"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(fail, id="fails"),
+        pytest.param(Killed, id="dies", marks=IN_THE_MATRIX),
+        pytest.param(KeyboardInterrupt, id="interrupted", marks=IN_THE_MATRIX),
+    ],
+)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(len(FIRST)), ids=FIRST)
 def test_up_and_down_converge_after_a_failed_first_up(
@@ -71,7 +80,9 @@ def test_up_and_down_converge_after_a_failed_first_up(
     aftermath(app)
 
 
-@pytest.mark.parametrize("error", [fail, Killed], ids=["fails", "dies"])
+@pytest.mark.parametrize(
+    "error", [pytest.param(fail, id="fails"), pytest.param(Killed, id="dies", marks=IN_THE_MATRIX)]
+)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(7))
 def test_up_converges_after_a_failed_update(
@@ -83,7 +94,9 @@ def test_up_converges_after_a_failed_update(
         converges(app, *argv)
 
 
-@pytest.mark.parametrize("error", [fail, Killed], ids=["fails", "dies"])
+@pytest.mark.parametrize(
+    "error", [pytest.param(fail, id="fails"), pytest.param(Killed, id="dies", marks=IN_THE_MATRIX)]
+)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(len(DOWN)), ids=DOWN)
 def test_up_and_down_converge_after_a_failed_down(
