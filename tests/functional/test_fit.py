@@ -266,7 +266,7 @@ def test_instance_type_auto_chooses_the_cheapest_that_fits(app: Places) -> None:
     assert f"instance_type auto: {cheapest}, {prices[cheapest]:.2f} USD per hour in us-east-1" in result.err
     found = app.lmi("fit", "large.yaml", "--json").result
     assert (found["verdict"], found["instance"]) == ("fits", cheapest)
-    write_folder(Path("model"), {**LLAMA_70B, "num_hidden_layers": 800})
+    write_folder(Path("model"), {**LLAMA_70B, "intermediate_size": 16 * LLAMA_70B["intermediate_size"]})
     assert app.lmi("fit", "large.yaml", "--json").code == 1
     result = app.lmi("validate", "large.yaml")
     assert result.code == 2

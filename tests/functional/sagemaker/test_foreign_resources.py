@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,7 +20,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedModel,
 )
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
-from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.cloud_app import RECIPE, CloudApp
 from tests.support.fake_cloud import LOGS
 from tests.support.fake_hosting import Endpoint
 from tests.support.fake_store import FakeStore
@@ -160,18 +158,20 @@ class ForeignResources:
 
 
 @pytest.fixture
-def crowded(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudApp]:
-    memory = Path("/dev/shm")
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        monkeypatch.chdir(folder)
-        write_recipe()
-        Path("scaled.yaml").write_text(
-            RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
-        )
-        yield CloudApp(Path(folder))
+def crowded(app: CloudApp) -> CloudApp:
+    Path("scaled.yaml").write_text(
+        RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
+    )
+    return app
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("LMI_STRANGERS", "40"))))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=() if seed < 10 else pytest.mark.long)
+        for seed in range(int(os.environ.get("LMI_STRANGERS", "40")))
+    ],
+)
 def test_resources_of_others_are_never_changed(crowded: CloudApp, seed: int) -> None:
     chance = Random(seed)
     deployments = ForeignResources(crowded, chance)
