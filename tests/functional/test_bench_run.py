@@ -165,7 +165,7 @@ def test_stream_that_ends_early_failed_and_was_not_fast(app: LocalApp, url: str)
 
 
 def test_failed_objective_exits_with_7_and_wrong_lengths_are_invalid(app: LocalApp, url: str) -> None:
-    common = ("bench", "--url", url, "--no-stream", "--requests", "60", "--warmup", "0")
+    common = ("bench", "--url", url, "--no-stream", "-c", "4", "--requests", "60", "--warmup", "0")
     missed = app.lmi(*common, "--objective", "error_rate=0.000001")
     assert missed.code in (0, 7)  # UNDECIDED, unless a busy machine makes the point INVALID
     strict = app.lmi(*common, "--objective", "error_rate=0.000001", "--undecided", "fail")
@@ -353,18 +353,18 @@ def test_interrupt_writes_the_report_of_what_was_measured(app: LocalApp, url: st
 
 def test_search_reports_each_step_and_the_highest_rate(app: LocalApp, url: str) -> None:
     common = ("bench", "--url", url, "--no-stream", "--warmup", "0", "--requests", "12", "--find", "max-rate")
-    ran = app.lmi(*common, "--rate", "5", "--steps", "2", "--objective", "p50_ms=5000")
+    ran = app.lmi(*common, "--rate", "20", "--steps", "2", "--objective", "p50_ms=5000")
     report = report_of()
     assert report.search is not None
     # Each step that meets it doubles the rate; one that a busy machine made INVALID halves it.
-    second = 10.0 if report.points[0].is_valid else 2.5
-    assert [point.load.rate for point in report.points] == [5.0, second], ran.err
+    second = 40.0 if report.points[0].is_valid else 10.0
+    assert [point.load.rate for point in report.points] == [20.0, second], ran.err
     assert report.search.state == "UNDECIDED"
     assert f"UNDECIDED: {report.search.text}" in ran.out
-    missed = app.lmi(*common, "--rate", "5", "--steps", "2", "--objective", "p50_ms=0.01")
+    missed = app.lmi(*common, "--rate", "20", "--steps", "2", "--objective", "p50_ms=0.01")
     if all(point.is_valid for point in report_of().points):
         assert missed.code == 7
-        assert "no rate from 2.5 requests/s meets p50_ms <= 0.01 (2 steps)" in missed.err
+        assert "no rate from 10 requests/s meets p50_ms <= 0.01 (2 steps)" in missed.err
 
 
 @pytest.mark.parametrize(
