@@ -16,7 +16,7 @@ from lmi_deploy.engines.engine import EngineInputs
 from tests.handlers.handler_worker import handle, serving, worker
 from tests.support.sample_model import cached_tiny_model
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 
 BUILTIN = HandlerSpec(entry_point=djl_huggingface.MODULE, template=None)
 PROMPT = InferenceRequest(prompt="Once upon", parameters={"max_tokens": 8, "temperature": 0})

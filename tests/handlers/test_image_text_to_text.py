@@ -22,7 +22,7 @@ from tests.handlers.handler_worker import (
 from tests.support.handler_driver import EVENTS, Worker, read_events
 from tests.support.sample_model import cached_tiny
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 HANDLER = template("image-text-to-text")
 
 

@@ -11,7 +11,7 @@ from tests.handlers.handler_worker import serving, worker
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import cached_sample_model
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 
 PROMPT = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 24}
 

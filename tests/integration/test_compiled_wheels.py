@@ -14,6 +14,8 @@ from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.runtimes.compiled_wheels import NEEDED, compiled_wheels
 
+pytestmark = pytest.mark.landing
+
 PYTHON = "3.13"
 
 

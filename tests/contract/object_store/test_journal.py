@@ -138,7 +138,7 @@ def test_record_of_a_newer_lmi_is_refused_and_unchanged() -> None:
     store.put(KEY, newer)
     with pytest.raises(Refused, match="newer lmi") as caught:
         BucketRecords(store).read("tiny")
-    assert "upgrade" in caught.value.hint
+    assert "newer lmi" in caught.value.hint
     with pytest.raises(Refused):
         BucketJournal(store, REF).begin(STOP)
     assert store.objects[KEY] == newer

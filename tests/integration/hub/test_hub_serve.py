@@ -25,6 +25,8 @@ from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import HubClient
 from tests.support.json_output import require_described
 
+pytestmark = pytest.mark.landing
+
 LMI = str(Path(sys.executable).with_name("lmi"))
 WEIGHTS = bytes(range(256)) * 12_000
 INDEX = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}

@@ -16,6 +16,8 @@ from tests.support.hub_client import HubClient
 from tests.support.published_models import MODELS, publish_model
 from tests.support.recipe_parsing import parse
 
+pytestmark = pytest.mark.landing
+
 UNKNOWN = {name for name, model in MODELS.items() if not model["config"]}
 """Models of which no config.json is known here."""
 INCOMPLETE = {

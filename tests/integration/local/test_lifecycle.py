@@ -23,7 +23,7 @@ import pytest
 from lmi_deploy.runtimes.server_dirs import chosen_port, run_folder
 from tests.support.running_server import TIMEOUT
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.landing]
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPE = """\

@@ -15,6 +15,8 @@ import pytest
 import lmi_deploy
 from lmi_deploy.errors import EXTRAS
 
+pytestmark = pytest.mark.landing
+
 ROOT = Path(__file__).parents[3]
 SOURCE = Path(lmi_deploy.__file__).parent
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys({names!r})); from lmi_deploy.cli import main; main()"

@@ -23,6 +23,8 @@ from tests.support.fakes import FakeEnvironments
 from tests.support.running_server import worker_python
 from tests.support.s3_servers import S3Server, moto_s3
 
+pytestmark = pytest.mark.landing
+
 RECIPE = """\
 name: from-s3
 model_id: s3://models-here/llm/answers

@@ -125,7 +125,7 @@ def test_record_of_a_newer_lmi_is_refused_and_unchanged(folder: StateDir, journa
     path.write_text(newer)
     with pytest.raises(Refused, match="newer lmi") as caught:
         folder.read("tiny")
-    assert "upgrade" in caught.value.hint
+    assert "newer lmi" in caught.value.hint
     with pytest.raises(Refused):
         journal.begin(STOP)
     assert path.read_text() == newer

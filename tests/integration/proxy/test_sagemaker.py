@@ -16,7 +16,7 @@ from tests.support.emulator_process import Emulated, emulator
 from tests.support.proxy_process import ProxyResponse, RunningProxy, proxy
 from tests.support.talking_handler import RECIPE, write_talking
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.landing]
 INVOCATIONS = "/endpoints/talks/invocations$"
 
 

@@ -30,6 +30,8 @@ from tests.support import own_server
 from tests.support.container_image import image, podman_environ
 from tests.support.running_server import TIMEOUT
 
+pytestmark = pytest.mark.landing
+
 HANDLER = """
 import os
 from djl_python import Output

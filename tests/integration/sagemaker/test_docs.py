@@ -27,6 +27,8 @@ from tools.picture import masked
 from tools.pinned_environment import pinned_environment
 from tools.quickstart import local_hub
 
+pytestmark = pytest.mark.landing
+
 MODELS: Mapping[str, Mapping[str, object]] = {
     "HuggingFaceTB/SmolLM2-135M-Instruct": {},
     "Qwen/Qwen2.5-7B-Instruct": {},

@@ -19,6 +19,8 @@ from tests.support.kept_state import create_account
 from tests.support.least_privilege import HANDLER, write_model
 from tests.support.program_forks import forked_lmi
 
+pytestmark = pytest.mark.landing
+
 KEPT = Path(__file__).resolve().parents[2] / "kept"
 
 

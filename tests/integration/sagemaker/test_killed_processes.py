@@ -28,6 +28,8 @@ from tests.support.cloud_lifecycle_program import END
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
 from tests.support.fakes import model_files
 
+pytestmark = pytest.mark.landing
+
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT = 90.0
 NAME, CAPACITY = (

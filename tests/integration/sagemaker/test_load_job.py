@@ -19,7 +19,7 @@ from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.talking_handler import RECIPE, write_talking
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.landing]
 TIMEOUT = 120.0
 BY_JOB = ("--via", "job", "--instances", "2", "--cloudwatch-wait", "0")
 

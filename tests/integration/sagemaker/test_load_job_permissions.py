@@ -19,7 +19,7 @@ from tests.support.least_privilege import (
 )
 from tests.support.talking_handler import RECIPE, TALKING
 
-pytestmark = pytest.mark.worker
+pytestmark = [pytest.mark.worker, pytest.mark.landing]
 BY_JOB = ("--via", "job", "--instances", "2", "--job-role", JOB_ROLE, "--cloudwatch-wait", "0")
 BENCH = (
     "bench",

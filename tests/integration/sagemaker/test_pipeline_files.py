@@ -14,6 +14,8 @@ import yaml
 from tests.support.ci_runner import RECIPE, CiRunner
 from tests.support.emulator_process import Emulated
 
+pytestmark = pytest.mark.landing
+
 ROOT = Path(__file__).resolve().parents[3]
 GH = """\
 #!/usr/bin/env bash

@@ -13,6 +13,8 @@ import yaml
 from tests.support.ci_runner import RECIPE, CiRunner
 from tests.support.emulator_process import Emulated
 
+pytestmark = pytest.mark.landing
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run-in-ci.md"
 
 

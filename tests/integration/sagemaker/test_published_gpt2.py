@@ -22,7 +22,7 @@ from tests.support.onnx_environment import onnx_python
 from tests.support.sample_model import cached_tiny_model
 from tests.support.serving_environment import serving_python
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 FOLDER = recipes() / "published" / "gpt2-tensorrt"
 TINY = """
 import sys, torch

@@ -18,7 +18,7 @@ from tests.support.least_privilege import clear_buckets
 from tests.support.sample_model import cached_tiny
 from tests.support.serving_environment import serving_python
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.landing]
 FOLDER = recipes() / "published" / "bert-inf1"
 
 

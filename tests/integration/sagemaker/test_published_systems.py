@@ -25,6 +25,8 @@ from tests.support.published_deployments import (
     write_model,
 )
 
+pytestmark = pytest.mark.landing
+
 GPT_J = recipes() / "published" / "gpt-j-deepspeed" / "recipe.yaml"
 GPTJ = {
     "architectures": ["GPTJForCausalLM"],

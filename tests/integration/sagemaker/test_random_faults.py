@@ -25,6 +25,8 @@ from tests.support.fakes import model_files, safetensors
 from tests.support.proxy import Proxy, proxied
 from tests.support.random_faults import RandomFaults
 
+pytestmark = pytest.mark.landing
+
 ROUNDS = int(os.environ.get("LMI_FAULT_ROUNDS", "10"))
 AT_MOST = 240
 """Seconds for one command: retries are bounded, and wait 20 s each at most."""

@@ -14,6 +14,8 @@ import pytest
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.random_kills import faulty_round, killed_lifecycle, remaining
 
+pytestmark = pytest.mark.landing
+
 LAG = ("--speed", "1000000", "--lag", "tags=300,reads=1,roles=2")
 
 

@@ -19,6 +19,8 @@ from tests.support.hub import HubModels, HubState, serve_hub
 from tests.support.least_privilege import HANDLER, write_model
 from tests.support.proxy import Proxy, proxied
 
+pytestmark = pytest.mark.landing
+
 HUB, KEY, SESSION = (f"canary-{place}-9f27c4d1" for place in ("hub", "key", "session"))
 RECIPE = """\
 name: echo

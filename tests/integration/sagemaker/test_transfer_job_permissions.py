@@ -21,6 +21,8 @@ from tests.support.least_privilege import (
     write_model,
 )
 
+pytestmark = pytest.mark.landing
+
 TOKEN = "hub-token-of-the-test"
 RECIPE = """\
 name: echo

@@ -20,6 +20,8 @@ from tests.support.certificate import certificate
 from tests.support.emulator_process import Emulated, emulator
 from tests.support.fakes import model_files
 
+pytestmark = pytest.mark.landing
+
 NO_CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
 NO_PING = "The primary container for production variant main did not pass the ping health check."
 RECIPE = """\

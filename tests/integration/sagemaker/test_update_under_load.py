@@ -17,6 +17,8 @@ from lmi_deploy.cli.error_boundary import run
 from tests.support.emulator_process import REGION, Emulated, emulator
 from tests.support.fakes import safetensors
 
+pytestmark = pytest.mark.landing
+
 RECIPE = """\
 name: echo
 model_id: ./model

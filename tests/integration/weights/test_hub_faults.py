@@ -20,6 +20,8 @@ from tests.support.hub_faults import LARGE, SMALL
 from tests.support.hypothesis_settings import examples
 from tests.support.push import push_context, pushed
 
+pytestmark = pytest.mark.landing
+
 PART = 8 << 20
 ONE_FAULT = {
     **hub_faults.ONE_FAULT,

@@ -22,7 +22,10 @@ from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server
 from tests.support.upload_program import Engine, upload
 
-pytestmark = pytest.mark.skipif(find_spec("obstore") is None, reason="obstore is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("obstore") is None, reason="obstore is not installed"),
+    pytest.mark.landing,
+]
 PART = 8 << 20
 FILES = {
     "a.safetensors": random.Random(7).randbytes(4 * PART + 5),

@@ -17,6 +17,8 @@ from tests.support.proxy import Proxy
 from tests.support.push import push_context, pushed
 from tests.support.s3_servers import S3Server
 
+pytestmark = pytest.mark.landing
+
 PART = 8 << 20
 FILES = {
     "a.safetensors": random.Random(7).randbytes(4 * PART + 5),

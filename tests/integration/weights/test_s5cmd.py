@@ -32,6 +32,8 @@ from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.generators import finished, result_of
 from tests.support.s3_servers import S3Server
 
+pytestmark = pytest.mark.landing
+
 FILES = {
     "config.json": b'{"a": 1}',
     "empty": b"",
