@@ -93,7 +93,11 @@ def _cached(folder: Path, size: int, details: dict[str, Any]) -> list[Figure]:
     return [
         Figure.typical(f"Hub to the cache, {COUNT} x {size // MIB} MiB, verified", own),
         Figure.typical(
-            "Hub to the cache, time against snapshot_download", against, "x", at_most=1.0, note=text
+            "Hub to the cache, time against snapshot_download without Xet",
+            against,
+            "x",
+            at_most=1.0,
+            note=text,
         ),
     ]
 
@@ -140,7 +144,7 @@ def _against(
     what: str, own: Sequence[ProcessSample], other: Sequence[ProcessSample], aim: float
 ) -> list[Figure]:
     faster = ratios([one.seconds for one in own], [one.seconds for one in other])
-    text = f"{1 / median(faster):.2f}x as fast as snapshot_download then s5cmd; aim {aim:g}x"
+    text = f"{1 / median(faster):.2f}x as fast as snapshot_download without Xet, then s5cmd; aim {aim:g}x"
     return [
         Figure.typical(f"{what}, streamed", [one.seconds for one in own]),
         Figure.typical(f"{what}, time against staged", faster, "x", at_most=round(1 / aim, 3), note=text),
