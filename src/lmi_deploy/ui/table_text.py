@@ -15,12 +15,14 @@ _LEAST: Final = 12
 def format_table(
     lines: Sequence[Sequence[str]], *, spare: Sequence[str] = (), width: int = 0
 ) -> Iterator[str]:
-    """Aligned lines, the heads first. `spare` names columns that may be left out if `width` (0: unlimited) is too
-    small, least needed first; without `spare` nothing is left out or cut: users copy names and paths.
+    """Aligned lines, the heads first. `spare` names columns that may be left out if `width` (0: unlimited, for a
+    program) is too small, least needed first, after those that are empty in every line; without `spare` nothing is left
+    out or cut: users copy names and paths.
     """
     kept = list(zip(*lines, strict=True))
-    if width and spare and _wide(kept) > width:
-        kept = _shortened(_fewer(kept, spare, width), width)
+    if width and spare:
+        filled = [column for column in kept if {*column[1:]} != {NOTHING}]
+        kept = _shortened(_fewer(filled, spare, width), width)
     widths = [max(map(len, column)) for column in kept]
     for line in zip(*kept, strict=True):
         text = (" " * _BETWEEN).join(cell.ljust(wide) for cell, wide in zip(line, widths, strict=True))
@@ -33,9 +35,8 @@ def table_width(lines: Sequence[Sequence[str]]) -> int:
 
 
 def _fewer(columns: list[tuple[str, ...]], spare: Sequence[str], width: int) -> list[tuple[str, ...]]:
-    """Without empty columns, and then without the spare ones, one at a time."""
-    blank = [column[0] for column in columns if {*column[1:]} == {NOTHING}]
-    for name in (*blank, *spare):
+    """Without the spare ones, one at a time."""
+    for name in spare:
         if _wide(columns) <= width:
             break
         columns = [column for column in columns if column[0] != name]
