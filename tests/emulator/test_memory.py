@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.emulator.conftest import FULL_SPEED
 from tests.support.emulator_process import BUCKET, Emulated, emulator
+
+pytestmark = pytest.mark.landing
 
 WARM, LIVES = 15, 35
 OBJECTS = 12

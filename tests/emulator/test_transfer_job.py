@@ -20,6 +20,8 @@ from tests.emulator.conftest import FULL_SPEED
 from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated, emulator
 from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
 
+pytestmark = pytest.mark.landing
+
 BUCKET = "transfers"
 TIMEOUT = 90.0
 TOKEN = "hub-token-of-the-test"

@@ -15,6 +15,8 @@ from tests.support.emulator_process import Emulated, emulator
 from tests.support.json_output import require_described
 from tests.support.least_privilege import write_model
 
+pytestmark = pytest.mark.landing
+
 RECIPE = """\
 name: lora
 model_id: ./model

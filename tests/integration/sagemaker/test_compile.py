@@ -24,6 +24,8 @@ from tests.support.least_privilege import (
     settle,
 )
 
+pytestmark = pytest.mark.landing
+
 SCRIPT = """\
 import argparse, os, pathlib, shutil
 parser = argparse.ArgumentParser()

@@ -26,6 +26,8 @@ from tests.support.least_privilege import (
     settle,
 )
 
+pytestmark = pytest.mark.landing
+
 RECIPE = """\
 name: own
 model_id: ./model

@@ -19,6 +19,8 @@ from tests.support.container_image import FLAGS, image, podman_environ
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
 from tests.support.least_privilege import clear_buckets, write_model
 
+pytestmark = pytest.mark.landing
+
 RECIPE = """\
 name: {engine}
 model_id: ./model

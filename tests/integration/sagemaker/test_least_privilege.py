@@ -24,6 +24,8 @@ from tests.support.least_privilege import (
     settle,
 )
 
+pytestmark = pytest.mark.landing
+
 PLAIN = """\
 name: echo
 model_id: ./model

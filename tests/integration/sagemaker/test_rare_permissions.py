@@ -20,6 +20,8 @@ from tests.support.least_privilege import (
     settle,
 )
 
+pytestmark = pytest.mark.landing
+
 UP, DOWN = ("up", "r.yaml", "--yes"), ("down", "echo", "--yes", "--purge")
 BUCKET = f"lmi-{ACCOUNT}-{REGION}-an"
 SERVING = PLAIN + "endpoint: {role: serving}\n"

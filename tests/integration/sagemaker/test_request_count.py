@@ -23,6 +23,8 @@ from tests.support.emulator_process import Emulated, emulator
 from tests.support.fakes import model_files
 from tests.support.program_forks import forked_lmi
 
+pytestmark = pytest.mark.landing
+
 COUNT = 400
 JOBS = 400
 

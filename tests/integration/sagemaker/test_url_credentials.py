@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.landing
+
 UNREACHABLE = "http://canary-user:canary-pw@127.0.0.1:9/?token=canary-token"
 RECIPE = (
     "name: q\nmodel_id: a/b\nengine: accelerate\ninstance_type: ml.g5.xlarge\nendpoint: {target: sagemaker}\n"
