@@ -256,3 +256,10 @@ def test_folders_are_repositories_and_a_changed_file_is_a_new_commit(tmp_path: P
             assert get_session().get(url, headers={"Authorization": "Bearer t"}).text == "old"
         (main / "a.txt").write_text("newer")
         assert api.model_info("org/m").sha != first.sha
+
+
+def test_model_that_another_process_still_makes_is_not_served(tmp_path: Path) -> None:
+    for folder in ("org/model", "org/.model-half", ".org/model"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "config.json").write_text("{}")
+    assert HubModels(tmp_path).scan() == ["org/model"]

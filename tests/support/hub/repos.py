@@ -90,7 +90,8 @@ class HubModels:
         if self._root is None:
             return sorted(self._repos)
         found = [f"{d.parent.name}/{d.name}" for d in sorted(self._root.glob("*/*")) if d.is_dir()]
-        ids = [repo_id for repo_id in found if "@" not in repo_id and not repo_id.startswith(".")]
+        # A hidden folder is a model that another process is still making, and will be gone.
+        ids = [repo_id for repo_id in found if "@" not in repo_id and "/." not in f"/{repo_id}"]
         return [repo.id for repo_id in ids if (repo := self.find(repo_id))]
 
     def large(self, sha256: str) -> Blob | None:
