@@ -94,7 +94,6 @@ def test_recipe_becomes_an_endpoint_and_down_deletes_everything(account: Account
     assert account.left() == NOTHING | {"folders": ["manifests/", "weights/"]}
 
 
-@pytest.mark.landing
 def test_transfer_job_uploads_missing_weights(account: Account) -> None:
     existing = [json.loads(line) for line in account.run("weights", "ls", "--json").splitlines()]
     account.run("weights", "rm", "--yes", next(line["name"] for line in existing if line["event"] == "row"))
