@@ -80,8 +80,8 @@ STAGES: tuple[tuple[Step, ...], ...] = (
         ),
         Step("unit", ("test", "long"), folders=("tests/unit", "tests/golden")),
     ),
-    (Step("functional", ("test", "long"), folders=("tests/functional",)),),
-    # These wait for other processes a part of their time: three at once.
+    # Each of these waits for other processes, or for the load of a bench, a part of its time: three at once.
+    (Step("functional", ("test", "long"), folders=("tests/functional",), processes=3),),
     (
         Step(
             "contract",
