@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import pytest
@@ -24,10 +23,10 @@ from lmi_deploy.domain.sagemaker.resource_settings import TAG_ADAPTER, EndpointC
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.errors import CloudError, Conflict, NoCopies, NotFound
 from lmi_deploy.ports.cloud import Cloud
-from tests.support.emulator_process import Emulated
+from tests.support.emulator_process import SETTLED, Emulated, emulator
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fakes import FakeClock
-from tests.support.sagemaker_fixtures import TAGS, model_settings
+from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS, model_settings
 
 EMPTY_ARCHIVE = gzip.compress(bytes(10240))
 
@@ -71,6 +70,18 @@ class Side:
         raise AssertionError(name)
 
 
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    """Its clock moves only as the tests move it: a change is in progress until then, however busy this machine is."""
+    with emulator(tmp_path_factory.mktemp("aws"), *FULL_SPEED, "--speed", "0.001") as running:
+        yield running
+
+
+def settle(aws: Emulated, name: str) -> None:
+    while aws.described(name)["EndpointStatus"] not in SETTLED:
+        aws.advance(10)
+
+
 @pytest.fixture(params=["emulator", "fake"])
 def side(request: pytest.FixtureRequest) -> Side:
     if request.param == "fake":
@@ -83,8 +94,8 @@ def side(request: pytest.FixtureRequest) -> Side:
     return Side(
         cloud=request.getfixturevalue("cloud"),
         model=model_settings(aws),
-        settled=lambda name: aws.settled(name) and None,
-        pass_time=lambda: time.sleep(0.02),
+        settled=lambda name: settle(aws, name),
+        pass_time=lambda: aws.advance(10),
         archive=lambda name: aws.upload(name, {"adapter.tar.gz": EMPTY_ARCHIVE}) + "adapter.tar.gz",
     )
 
