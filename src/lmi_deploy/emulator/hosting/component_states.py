@@ -71,8 +71,10 @@ class Components(ResourceTasks):
             elif row["desired"] == 0:
                 await self._take_down(key)
             elif row["pending"] is not None or key not in self.running:
-                # A copy takes its time, also where no container is started for it.
-                await self._context.clock.sleep(SCALING)
+                if (
+                    row["pending"] is not None
+                ):  # a change takes its time, also where no container is started for it
+                    await self._context.clock.sleep(SCALING)
                 await self._start(key, spec)
             else:
                 require_room(self._context, key, spec, self._variant(key)[1])
