@@ -78,14 +78,14 @@ STAGES: tuple[tuple[Step, ...], ...] = (
                 (str(BIN / "mypy"),),
             ),
         ),
-        Step("unit", ("test", "long"), folders=("tests/unit", "tests/golden")),
+        Step("unit", ("test",), folders=("tests/unit", "tests/golden")),
     ),
     # Each of these waits for other processes, or for the load of a bench, a part of its time: three at once.
     (Step("functional", ("test", "long"), folders=("tests/functional",), processes=3),),
     (
         Step(
             "contract",
-            ("test", "landing", "long"),
+            ("test", "landing"),
             folders=(
                 *("tests/contract", "tests/integration", "tests/server", "tests/handlers"),
                 *(f"--ignore={folder}" for folder in AWS),
@@ -93,7 +93,7 @@ STAGES: tuple[tuple[Step, ...], ...] = (
             processes=3,
         ),
     ),
-    (Step("aws", ("test", "landing", "long"), folders=AWS, processes=3),),
+    (Step("aws", ("test", "landing"), folders=AWS, processes=3),),
     (Step("e2e", ("test", "landing"), folders=("tests/e2e", f"--ignore={REHEARSALS}")),),
     (Step("rehearsals", ("test", "landing", "long"), folders=(REHEARSALS,), spread="load"),),
     (Step("docs", ("landing",), (_program("tools.site"),)),),
@@ -203,8 +203,10 @@ def _interrupt_all(processes: Sequence[subprocess.Popen[bytes]]) -> None:
         process.send_signal(signal.SIGINT)
     deadline = time.monotonic() + ENDS_WITHIN
     for process in processes:
-        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+        try:
             process.wait(max(0.1, deadline - time.monotonic()))
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            process.kill()  # else the thread that waits for it would wait on
 
 
 def _end_processes(run: str) -> None:

@@ -256,7 +256,7 @@ def look_in_other_regions(
     return OtherRegions(
         found=tuple(one for one in listed if one.name == ref.name and one.region != ref.region),
         looked_at=max(0, rows.listed_regions - 1),
-        not_looked_at=() if not rows.failed else tuple(place for place in rows.failed if place != ref.region),
+        not_looked_at=tuple(place for place in rows.failed if place != ref.region),
         nearest=_nearest(ref.name, [*known, *listed]),
     )
 
