@@ -36,6 +36,21 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """versitygw is built with Go, for a minute and a half: `make test` needs Python and make alone."""
+    for item in items:
+        values = (
+            item.callspec.params.values()
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else ()
+        )
+        if "versity" in {
+            *getattr(item, "fixturenames", ()),
+            *(value for value in values if isinstance(value, str)),
+        }:
+            item.add_marker(pytest.mark.landing)
+
+
 settings.register_profile("local", _ANY_SPEED, max_examples=FEW)
 settings.register_profile("ci", _ANY_SPEED, max_examples=FEW, derandomize=True, database=None)
 settings.register_profile("fuzz", _ANY_SPEED, max_examples=2000)

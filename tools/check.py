@@ -34,8 +34,11 @@ ENDS_WITHIN = 20.0
 """Seconds that a step has after Ctrl-C to end what it started."""
 TIERS = {"test": "not landing and not long", "landing": "landing and not long", "long": "long"}
 """Pytest's expression for the tests of each tier."""
-AWS = ("tests/emulator", "tests/contract/sagemaker", "tests/integration/sagemaker")
-REHEARSALS = "tests/e2e/test_rehearse.py"
+LONGEST = (
+    *("tests/functional/test_bench_run.py", "tests/server/test_recordings.py"),
+    *("tests/integration/sagemaker/test_signals.py", "tests/functional/test_bench_experiment.py"),
+)
+"""They start first, so that nothing waits for them at the end."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,20 @@ class Step:
     tiers: tuple[str, ...]
     commands: tuple[tuple[str, ...], ...] = ()
     folders: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()
+    """Folders in these, which other steps run."""
     processes: int = 2
-    spread: str = "loadfile"
 
     def run(self, tier: str, folder: Path) -> tuple[tuple[str, ...], ...]:
         if not self.folders:
             return self.commands
-        parallel = ("-n", str(self.processes), "--dist", self.spread) if self.processes > 1 else ()
+        tests = (*self.folders, *(f"--ignore={folder}" for folder in self.besides))
+        # In the order given: by itself, xdist would start files of few tests last, however long these take.
+        parallel = ("-n", str(self.processes), "--dist", "loadfile", "--no-loadscope-reorder")
         report = ("-o", "junit_family=xunit1", f"--junitxml={self.report(folder)}")
-        return (_program("pytest", "-q", *self.folders, "-m", TIERS[tier], *parallel, *report),)
+        return (
+            _program("pytest", "-q", *tests, "-m", TIERS[tier], *parallel * (self.processes > 1), *report),
+        )
 
     def report(self, folder: Path) -> Path:
         """What pytest writes about the tests, in JUnit's form."""
@@ -80,25 +88,20 @@ STAGES: tuple[tuple[Step, ...], ...] = (
         ),
         Step("unit", ("test",), folders=("tests/unit", "tests/golden")),
     ),
-    # Each of these waits for other processes, or for the load of a bench, a part of its time: three at once.
-    (Step("functional", ("test", "long"), folders=("tests/functional",), processes=3),),
+    # Most of these wait a part of their time: for other processes, for the load of a bench, for a time limit.
     (
         Step(
-            "contract",
-            ("test", "landing"),
-            folders=(
-                *("tests/contract", "tests/integration", "tests/server", "tests/handlers"),
-                *(f"--ignore={folder}" for folder in AWS),
-            ),
-            processes=3,
+            "programs",
+            ("test", "landing", "long"),
+            folders=(*LONGEST, "tests/e2e", "tests/integration", "tests"),
+            besides=("tests/unit", "tests/golden", "tests/clients", "tests/engines"),
+            processes=4,
         ),
+        # One after another: each has the memory and the threads of a machine to itself.
+        Step("engines", ("landing", "long"), folders=("tests/engines",), processes=1),
     ),
-    (Step("aws", ("test", "landing"), folders=AWS, processes=3),),
-    (Step("e2e", ("test", "landing"), folders=("tests/e2e", f"--ignore={REHEARSALS}")),),
-    (Step("rehearsals", ("test", "landing", "long"), folders=(REHEARSALS,), spread="load"),),
     (Step("docs", ("landing",), (_program("tools.site"),)),),
     (Step("clients", ("landing",), folders=("tests/clients",), processes=1),),
-    (Step("engines", ("landing", "long"), folders=("tests/engines",), processes=1),),
     (Step("pythons", ("long",), (_program("tools.pythons", "--functional"),)),),
     (Step("fuzz", ("long",), (_program("tools.fuzz", "--cases", "100000"),)),),
     (Step("kills", ("long",), (_program("tools.kills", "--lag", "tags=300,reads=5,roles=10"),)),),

@@ -30,7 +30,7 @@ from tests.integration.sagemaker.test_killed_processes import (
 __all__ = ["killed_run"]  # created by the fixture
 LOCAL = "name: here\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n"
 LMI = (sys.executable, "-m", "lmi_deploy.cli")
-SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.landing))
 HANGS = {"hang": {"seconds": 60}}
 
 
@@ -168,10 +168,9 @@ def test_signal_ignored_at_start_stays_ignored(killed_run: KilledRun) -> None:
     assert (up.returncode, err) == (0, ""), out
 
 
-@pytest.mark.parametrize("as_json", [(), ("--json",)])
-@pytest.mark.parametrize("streams", ["stdout", "both"])
+@pytest.mark.parametrize(("streams", "as_json"), [("stdout", ("--json",)), ("both", ())])
 def test_change_continues_when_stdout_or_stderr_is_closed(
-    killed_run: KilledRun, as_json: tuple[str, ...], streams: str
+    killed_run: KilledRun, streams: str, as_json: tuple[str, ...]
 ) -> None:
     killed_run.recipe(FIRST)
     assert _run_without_reader(killed_run, streams, *UP, *as_json) == (0, "")
