@@ -19,6 +19,7 @@ from tests.support.generators import result_of
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
 from tests.support.push import push_context, pushed
+from tests.support.s3_servers import S3Server
 
 
 def stored_objects(store: ObjectStore, name: str) -> dict[str, bytes]:
@@ -114,10 +115,9 @@ def test_object_of_an_older_lmi_is_hashed_and_not_uploaded_again(
 
 
 def test_object_of_another_upload_engine_is_verified_by_hash_and_etag(
-    hub: LocalHub, client: HubClient, bucket: str, request: pytest.FixtureRequest
+    hub: LocalHub, client: HubClient, bucket: str, versity: S3Server
 ) -> None:
     """s5cmd and obstore store no full-object CRC32."""
-    versity = request.getfixturevalue("versity")
     versity.make_bucket(bucket)
     store, listing = versity.store(bucket), client.listed()
     key = f"{weights_prefix(weights_name(listing.model_id, listing.commit, listing.files))}model.safetensors"
@@ -128,10 +128,7 @@ def test_object_of_another_upload_engine_is_verified_by_hash_and_etag(
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
-def test_weights_are_copied_to_another_bucket(
-    client: HubClient, request: pytest.FixtureRequest, bucket: str
-) -> None:
-    versity = request.getfixturevalue("versity")
+def test_weights_are_copied_to_another_bucket(client: HubClient, versity: S3Server, bucket: str) -> None:
     versity.make_bucket(bucket)
     versity.make_bucket(f"{bucket}-far")
     local, remote = versity.store(bucket), versity.store(f"{bucket}-far")
