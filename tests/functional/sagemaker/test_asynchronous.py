@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 
@@ -30,6 +32,18 @@ def test_endpoint_config_queues_and_the_probe_leaves_no_object(app: CloudApp) ->
     assert stored(app) == []
     assert planned(app) == []
     assert OUTPUT in app.lmi("status", "tiny").out
+
+
+def test_up_does_not_wake_an_endpoint_without_instances(app: CloudApp) -> None:
+    scaling = "  autoscaling: {min: 0, max: 1, backlog_per_instance: 5}\n"
+    write_recipe(ASYNC + scaling)
+    app.up()
+    served = app.cloud.account_state.endpoints["tiny"]
+    served.observed = replace(served.observed, count=0, desired_count=0)
+    app.cloud.account_state.calls.clear()
+    again = app.up()
+    assert "tiny was not asked: it has no instance now, and a request starts one" in again.err
+    assert "invoke_async" not in app.cloud.account_state.calls
 
 
 def test_changed_concurrency_is_one_update_with_a_new_config(app: CloudApp) -> None:

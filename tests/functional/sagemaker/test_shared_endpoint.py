@@ -54,13 +54,26 @@ def test_two_models_share_one_endpoint_and_the_last_down_deletes_it(app: CloudAp
     assert app.lmi("invoke", "code", "Hello").code == 0
     down = app.lmi("down", "chat", "--yes")
     assert down.code == 0, down.err
-    assert "the shared endpoint team stays, and costs: code uses it" in down.err
+    assert "the shared endpoint team stays, and costs, as long as code uses it" in down.err
     assert [*account.endpoints] == ["team"]
     assert app.lmi("down", "code", "--yes").code == 0
     assert not account.endpoints
     assert not account.components
     assert not account.configs
     assert not account.models
+    assert app.lmi("ls", "--all").out == ""
+
+
+def test_two_downs_at_once_leave_no_endpoint_without_models(app: CloudApp) -> None:
+    for name in ("chat", "code"):
+        write(name)
+        up(app, name)
+    app.cloud.cloud().components.delete_component("code")
+    assert app.cloud.account_state.components["code"].observed.status == "Deleting"
+    down = app.lmi("down", "chat", "--yes")
+    assert down.code == 0, down.err
+    assert not app.cloud.account_state.endpoints
+    assert app.lmi("down", "code", "--yes").code == 0
     assert app.lmi("ls", "--all").out == ""
 
 

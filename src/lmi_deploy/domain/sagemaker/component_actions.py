@@ -139,7 +139,7 @@ class DeleteSharedEndpoint(ActionBase):
     @property
     def title(self) -> str:
         return (
-            f"delete the shared endpoint {self.endpoint}, which has no other model, and wait until it is gone"
+            f"delete the shared endpoint {self.endpoint} if no model is left on it, and wait until it is gone"
         )
 
 

@@ -148,10 +148,11 @@ class ComponentPerformers:
         return "gone"
 
     def delete_shared(self, action: DeleteSharedEndpoint) -> Steps:
-        """Looks again just before: SageMaker refuses to delete an endpoint with components, so that a model which comes
-        in between keeps its endpoint.
+        """Looks again just before, once models that are being deleted are gone: of two `lmi down` at once, one must see
+        an endpoint without models. SageMaker refuses to delete an endpoint with components, so that a model which
+        comes in between keeps its endpoint.
         """
-        if users := self._users(action.endpoint):
+        if users := (yield from self._users(action)):
             return f"it stays: {users}"
         observed = self.cloud.hosting.endpoint(action.endpoint)
         tags = dict(self.cloud.hosting.tags(observed.arn)) if observed else {}
@@ -162,16 +163,30 @@ class ComponentPerformers:
                 DeleteEndpoint(endpoint=action.endpoint), cloud=self.cloud, clock=self.clock
             )
         except (CloudError, Conflict):
-            if users := self._users(action.endpoint):
+            if users := (yield from self._users(action)):
                 return f"it stays: {users}"
             raise
         for config in action.configs:
             self.cloud.hosting.delete_endpoint_config(config)
         return "gone"
 
-    def _users(self, endpoint: str) -> str:
-        names = [each.name for each in self.cloud.components.listed(endpoint)]
-        return f"{', '.join(names)} {'use' if len(names) > 1 else 'uses'} it" if names else ""
+    def _users(self, action: DeleteSharedEndpoint) -> Generator[Event, None, str]:
+        """Each is described: the list may still have those that are gone."""
+        started, interval = self.clock.monotonic(), poll_intervals()
+        while True:
+            listed = [
+                self.cloud.components.component(one.name)
+                for one in self.cloud.components.listed(action.endpoint)
+            ]
+            found = [one for one in listed if one is not None]
+            names = [one.name for one in found if one.status != "Deleting"]
+            if names or not found:
+                return f"{', '.join(names)} {'use' if len(names) > 1 else 'uses'} it" if names else ""
+            waited = self.clock.monotonic() - started
+            _require_time(found[0], waited)
+            note = f"{found[0].name} is being deleted"
+            yield Progress(key=action.key, done=round(waited, 1), total=None, unit="seconds", note=note)
+            self.clock.sleep(next(interval))
 
     def _request_deletion(self, observed: ObservedComponent) -> bool:
         if observed.status in SETTLING:
@@ -204,9 +219,13 @@ def settled(
     return observed
 
 
-def has_scaled_to_zero(cloud: Cloud, component: str) -> bool:
-    observed = cloud.components.component(component)
-    return observed is not None and observed.status == "InService" and not observed.requested_copies
+def has_scaled_to_zero(cloud: Cloud, name: str, *, component: bool) -> bool:
+    """Whether a model on a shared endpoint has no copy, or an endpoint no instance, so that a request starts one."""
+    if component:
+        model = cloud.components.component(name)
+        return model is not None and model.status == "InService" and not model.requested_copies
+    endpoint = cloud.hosting.endpoint(name)
+    return endpoint is not None and endpoint.status == "InService" and not endpoint.desired_count
 
 
 def _note(observed: ObservedComponent) -> str:

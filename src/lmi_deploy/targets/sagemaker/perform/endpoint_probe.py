@@ -34,8 +34,12 @@ class EndpointProbe:
 
     def run(self, action: ProbeEndpoint, codec: Codec | None = None, other: Codec | None = None) -> Steps:
         """`codec` and `other` (the candidate's): by default those of the record."""
-        if action.shared and has_scaled_to_zero(self.cloud, self.ref.name):
-            yield Notice(text=f"{self.ref.name} was not asked: it has no copy now, and a request starts one")
+        if has_scaled_to_zero(self.cloud, self.ref.name, component=bool(action.shared)):
+            what = "copy" if action.shared else "instance"
+            yield Notice(
+                text=f"{self.ref.name} was not asked: it has no {what} now, and a request starts one; "
+                f"`lmi invoke {self.ref.name}` asks it"
+            )
             return "not sent"
         outcome = yield from self._send(
             action, codec or codec_of(self._serving(), self.ref.name), VARIANT * bool(action.candidate)

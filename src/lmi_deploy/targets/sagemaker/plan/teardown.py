@@ -61,12 +61,14 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
         yield RemoveScaling(endpoint=name, of="component" if observed.shared else "variant")
     yield from remove_adapters(None, observed)
-    if observed.endpoint is not None and not observed.not_owned_reason:
+    serves = observed.endpoint is not None and not observed.not_owned_reason
+    if observed.endpoint is not None and serves:
         yield from end_foreign_scaling(observed)
         shared = observed.endpoint.shared
         yield DeleteInferenceComponent(component=name) if shared else DeleteEndpoint(endpoint=name)
-    if observed.shared is not None and _is_last(observed.shared, name):
-        yield DeleteSharedEndpoint(endpoint=observed.shared.name, configs=observed.shared.configs)
+    # Its other models may be deleted at the same moment: the action decides, once this model is gone.
+    if (place := observed.shared) and _is_ours(place) and (serves or not place.others(name)):
+        yield DeleteSharedEndpoint(endpoint=place.name, configs=place.configs)
     if observed.schedule is not None and not observed.not_owned_reason:
         yield RemoveSchedule(endpoint=name)
     yield from (
@@ -80,10 +82,9 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
         yield DeleteAsyncRequests(endpoint=name)
 
 
-def _is_last(shared: SharedEndpoint, component: str) -> bool:
-    """Whether the endpoint has no other model than this one."""
-    exists = shared.endpoint is not None or bool(shared.configs)
-    return exists and not shared.not_owned_reason and not shared.others(component)
+def _is_ours(shared: SharedEndpoint) -> bool:
+    """Whether any of it exists, and is lmi's."""
+    return (shared.endpoint is not None or bool(shared.configs)) and not shared.not_owned_reason
 
 
 def _was_asynchronous(observed: CloudObserved) -> bool:
@@ -152,7 +153,8 @@ def _shared_notices(observed: CloudObserved) -> Iterator[str]:
     if shared.not_owned_reason:
         yield f"{shared.not_owned_reason}; lmi does not change it"
     elif others := [each.name for each in shared.others(observed.ref.name)]:
-        yield f"the shared endpoint {shared.name} stays, and costs: {', '.join(others)} uses it"
+        verb = "use" if len(others) > 1 else "uses"
+        yield f"the shared endpoint {shared.name} stays, and costs, as long as {', '.join(others)} {verb} it"
 
 
 def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[str]:
