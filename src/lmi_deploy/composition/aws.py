@@ -14,6 +14,7 @@ from lmi_deploy.aws.account import AwsAccount
 from lmi_deploy.aws.alarms import CloudWatchAlarms
 from lmi_deploy.aws.autoscaling import AwsAutoscaling
 from lmi_deploy.aws.client import AwsConnection
+from lmi_deploy.aws.clock_skew import ClockSkew
 from lmi_deploy.aws.dashboards import CloudWatchDashboards
 from lmi_deploy.aws.ecr import EcrRegistry
 from lmi_deploy.aws.foreign_scaling import AwsForeignScaling
@@ -58,10 +59,15 @@ def open_cloud(
     notify: Notify = ignore,
     guard: LeaseGuard | None = None,
     profile: str = "",
+    skew: ClockSkew | None = None,
 ) -> Cloud:
     """The caller and the services; AccessError if the credentials are absent or refused."""
     access = AwsConnection(
-        session=session_at(region, environ, profile=profile), clock=clock, notify=notify, guard=guard
+        session=session_at(region, environ, profile=profile),
+        clock=clock,
+        notify=notify,
+        guard=guard,
+        skew=skew or ClockSkew(),
     )
     account = AwsAccount(access.session, clock=clock, notify=notify)
     caller = account.get_caller()

@@ -40,6 +40,7 @@ def wire(
     environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore, profile: str = ""
 ) -> Dependencies:
     """All that a command may need, opened late. `notify` is for messages that no event carries, `profile` AWS's."""
+    from lmi_deploy.aws.clock_skew import AwsClock, ClockSkew
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.composition import targets as opening
     from lmi_deploy.composition.weights import open_weights
@@ -47,12 +48,13 @@ def wire(
     from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
     from lmi_deploy.sources.local_folder import LocalModelFiles
 
-    clock, state = SystemClock(), _state(environ)
+    clock, state, skew = SystemClock(), _state(environ), ClockSkew()
     compiled_models = CompiledModelFolders(cache_folder(environ) / "compiled", server_environment(environ))
     local = _local_target(environ, state, clock, compiled_models)
-    clouds = opening.CloudFactory(clock, environ, notify, LeaseGuard(), profile)
+    clouds = opening.CloudFactory(clock, environ, notify, LeaseGuard(), skew, profile)
     hub = partial(_hub_address, environ)
-    cloud = opening.sagemaker(clouds, state.root / REMEMBERED, local.builder, hub_address=hub)
+    aws_clock = AwsClock(clock, skew)
+    cloud = opening.sagemaker(clouds, aws_clock, state.root / REMEMBERED, local.builder, hub_address=hub)
     return Dependencies(
         hub=_hubs(environ, notify),
         files=LocalModelFiles,
@@ -79,7 +81,7 @@ def wire(
         cloud=clouds.cloud,
         for_profile=lambda named: wire(environ, notify=notify, profile=named),
         price_cache=price_cache(environ),
-        clock=clock,
+        clock=aws_clock,
         machine=local.machine,
         load_machines=opening.load_machines(cloud, environ),
         runtimes=local.runtimes,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 # Reading a recipe needs `recipe_issues` alone, and importing the ports would double its time.
 if TYPE_CHECKING:
+    from lmi_deploy.aws.clock_skew import ClockSkew
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.domain.recipe_endpoint_keys import TargetName
     from lmi_deploy.domain.recipe_keys import Recipe
@@ -39,6 +40,7 @@ class CloudFactory:
     environ: Mapping[str, str]
     notify: Notify
     guard: LeaseGuard
+    skew: ClockSkew
     profile: str = ""
     """Empty: the one of AWS's own chain."""
     _clouds: dict[str, Cloud] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class CloudFactory:
                 notify=self.notify,
                 guard=self.guard,
                 profile=self.profile,
+                skew=self.skew,
             )
             self._clouds[region] = self._clouds[cloud.caller.region] = cloud
         return self._clouds[region]
@@ -95,7 +98,12 @@ def recipe_issues(recipe: Recipe) -> Iterator[Issue]:
 
 
 def sagemaker(
-    clouds: CloudFactory, remembered: Path, builder: ImageBuilder, *, hub_address: Callable[[], str]
+    clouds: CloudFactory,
+    clock: Clock,
+    remembered: Path,
+    builder: ImageBuilder,
+    *,
+    hub_address: Callable[[], str],
 ) -> SageMakerTarget:
     from lmi_deploy.composition.transfer_job import job_files
     from lmi_deploy.sources.local_folder import LocalModelFiles
@@ -107,7 +115,7 @@ def sagemaker(
         depot=clouds.depot,
         files=LocalModelFiles,
         remembered=DeploymentIndexFolder(remembered),
-        clock=clouds.clock,
+        clock=clock,
         job_files=job_files,
         builder=builder,
         hub_address=hub_address,

@@ -1,4 +1,4 @@
-"""What the endpoints of a month cost, as far as the records of the deployments that exist now tell."""
+"""What the endpoints of a month cost: AWS lists what runs, and the records of the deployments explain it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_SEEN: Final = (
     "types and numbers from before the oldest generation that a record has (it keeps 5), and earlier bounds of "
     "autoscaling: every hour has those of the recorded generation",
     "other numbers of instances that a shared endpoint (`endpoint.share`) had: every hour has the number of now",
-    "transfer and compile jobs, storage and data transfer",
+    "transfer, compile and load jobs, storage and data transfer",
 )
 
 
@@ -97,9 +97,9 @@ class Usage:
 
 def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
     """By deployment, the oldest generation first; then shared endpoints. Each record is read: one request for each
-    deployment; and two for each shared endpoint, which has no record.
+    deployment; and two for each endpoint that no record explains: one that deployments share, one whose `up` was
+    interrupted, or whose record is lost.
     """
-    now = deps.clock.now()
 
     @cache
     def price(place: str, instance: str) -> Price | None:
@@ -107,15 +107,17 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
 
     for target in deps.targets.values():
         listing = list_with_status(target, region)
+        now = deps.clock.now()
         models = defaultdict[str, list[str]](list)
         for one in listing.found:
             if one.shared == "endpoint":
                 continue
             record = target.read_record(one.ref)
             models[_endpoint_below(one, record)].append(one.ref.name)
-            for generation, start, end, running in _spans(
-                record.generations if record else (), one, month, now
-            ):
+            generations = record.generations if record else ()
+            if not generations and not one.shared:
+                yield from _of_endpoint(one, (), month, deps, price)
+            for generation, start, end, running in _spans(generations, one, month, now):
                 place, candidate = generation.serving.cloud, generation.serving.candidate
                 if place.component is not None:
                     continue  # the instances are the shared endpoint's
@@ -136,7 +138,8 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                     yield _of_candidate(candidate, usage, price)
 
         for one in listing.found:
-            yield from _of_shared(one, tuple(models[one.ref.name]), month, deps, price)
+            if one.shared == "endpoint":
+                yield from _of_endpoint(one, tuple(models[one.ref.name]), month, deps, price)
 
 
 def _endpoint_below(one: ListedDeployment, record: Record | None) -> str:
@@ -159,15 +162,16 @@ def _of_candidate(
     )
 
 
-def _of_shared(
+def _of_endpoint(
     one: ListedDeployment,
     models: tuple[str, ...],
     month: Month,
     deps: Dependencies,
     price: Callable[[str, str], Price | None],
 ) -> Iterator[Usage]:
+    """As AWS describes it, since it was created."""
     now, created = deps.clock.now(), parse_moment(one.created)
-    if one.shared != "endpoint" or created is None or one.status in _FREE:
+    if created is None or one.status in _FREE:
         return
     span = _within(month, created, now, now, serves=True)
     if span is None:
@@ -178,19 +182,32 @@ def _of_shared(
     config = hosting.endpoint_config(endpoint.config) if endpoint else None
     if endpoint is None or config is None:
         return
-    instance = config.settings.instance
-    yield Usage(
+    settings = config.settings
+    types = settings.types if settings.instance else ()
+    instance, of_type = dearest_type(types, partial(price, one.ref.region))
+    usage = Usage(
         ref=one.ref,
         instance=instance,
         # One that is created does not show its instances yet.
         count=max(endpoint.count, endpoint.desired_count, 0 if endpoint.status == "InService" else 1),
-        autoscaled=config.settings.instance_scaling is not None,
+        autoscaled=settings.instance_scaling is not None,
         start=start,
         end=end,
         running=running,
-        price=price(one.ref.region, instance) if instance else None,
+        price=of_type,
+        variant="main" if settings.candidate else "",
         models=models,
     )
+    yield usage
+    if settings.candidate:
+        other = settings.candidate
+        yield replace(
+            usage,
+            variant="candidate",
+            instance=other.instance,
+            count=other.count,
+            price=price(one.ref.region, other.instance),
+        )
 
 
 def _spans(

@@ -23,8 +23,8 @@ _SPARE: Final = ("price_date", "autoscaled", "end", "hourly", "start", "region")
 def command(*, month: str | None, region: str, as_json: bool) -> None:
     """Show what the deployments in AWS ran in a month, and what that cost.
 
-    It is an estimate, from the records of the deployments that exist now, and the on-demand prices of now: AWS's own
-    bill counts. The output says what it cannot contain.
+    It is an estimate, from the endpoints that exist now, the records of their deployments, and the on-demand prices
+    of now: AWS's own bill counts. The output says what it cannot contain.
     """
     context = open_context(as_json=as_json)
     now = context.deps.clock.now()
