@@ -1,5 +1,5 @@
-"""AWS's clock and ours: requests are signed by it if ours is wrong by more than AWS tolerates (S3 15 minutes, the others
-5), and what expires is judged by it.
+"""AWS's clock and ours: requests are signed by it if ours is wrong by more than AWS tolerates (S3 15 minutes, the
+others 5), and what expires is judged by it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class MergedRun:
 def merged_run(machines: Sequence[MachineRun], whole: RunSettings) -> MergedRun:
     """Times are seconds since the agreed moment. What was sent before the last machine was warm is warm-up."""
     runs = [_since(machine) for machine in machines]
-    warm_at = _latest([run.warm_at for run in runs])
+    warm_at = _warm_at(runs)
     kept_until = min((run.kept_until for run in runs if run.kept_until is not None), default=None)
     records = sorted((record for run in runs for record in run.records), key=lambda one: one.scheduled)
     kept = [one for one in records if kept_until is None or one.scheduled < kept_until]
@@ -50,10 +50,14 @@ def merged_run(machines: Sequence[MachineRun], whole: RunSettings) -> MergedRun:
     return MergedRun(result=result, left_out=len(records) - len(kept))
 
 
-def _latest(times: Sequence[float | None]) -> float | None:
-    """None if any is: the run of that machine ended in its warm-up."""
-    known = [time for time in times if time is not None]
-    return max(known) if len(known) == len(times) else None
+def _warm_at(runs: Sequence[RunResult]) -> float | None:
+    """Of the last machine; of the first where none had a warm-up: then every request counts, also one that was sent
+    before another machine began. None if the run of any ended in its warm-up.
+    """
+    known = [run.warm_at for run in runs if run.warm_at is not None]
+    if len(known) < len(runs):
+        return None
+    return max(known) if any(record.warmup for run in runs for record in run.records) else min(known)
 
 
 def _is_warmup(record: RequestRecord, warm_at: float | None) -> bool:

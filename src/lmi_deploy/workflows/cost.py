@@ -114,28 +114,10 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
                 continue
             record = target.read_record(one.ref)
             models[_endpoint_below(one, record)].append(one.ref.name)
-            generations = record.generations if record else ()
-            if not generations and not one.shared:
+            if record and record.generations:
+                yield from _of_generations(one, record.generations, month, now, price)
+            elif not one.shared:
                 yield from _of_endpoint(one, (), month, deps, price)
-            for generation, start, end, running in _spans(generations, one, month, now):
-                place, candidate = generation.serving.cloud, generation.serving.candidate
-                if place.component is not None:
-                    continue  # the instances are the shared endpoint's
-                instance, of_type = dearest_type(generation.types, partial(price, one.ref.region))
-                usage = Usage(
-                    ref=one.ref,
-                    instance=instance,
-                    count=place.scaling.lowest if place.scaling else place.count,
-                    autoscaled=place.scaling is not None,
-                    start=start,
-                    end=end,
-                    running=running,
-                    price=of_type,
-                    variant="main" if candidate else "",
-                )
-                yield usage
-                if candidate:
-                    yield _of_candidate(candidate, usage, price)
 
         for one in listing.found:
             if one.shared == "endpoint":
@@ -147,6 +129,34 @@ def _endpoint_below(one: ListedDeployment, record: Record | None) -> str:
     latest = record.known[-1] if record and record.known else None
     component = latest.serving.cloud.component if latest and one.components else None
     return component.place.endpoint if component else ""
+
+
+def _of_generations(
+    one: ListedDeployment,
+    generations: tuple[Generation, ...],
+    month: Month,
+    now: datetime,
+    price: Callable[[str, str], Price | None],
+) -> Iterator[Usage]:
+    for generation, start, end, running in _spans(generations, one, month, now):
+        place, candidate = generation.serving.cloud, generation.serving.candidate
+        if place.component is not None:
+            continue  # the instances are the shared endpoint's
+        instance, of_type = dearest_type(generation.types, partial(price, one.ref.region))
+        usage = Usage(
+            ref=one.ref,
+            instance=instance,
+            count=place.scaling.lowest if place.scaling else place.count,
+            autoscaled=place.scaling is not None,
+            start=start,
+            end=end,
+            running=running,
+            price=of_type,
+            variant="main" if candidate else "",
+        )
+        yield usage
+        if candidate:
+            yield _of_candidate(candidate, usage, price)
 
 
 def _of_candidate(
@@ -223,8 +233,7 @@ def _spans(
         starts[0] = min(starts[0], created)
     exists = one.status not in _FREE
     ends = [*starts[1:], now if exists else None]
-    # Without a record there is one end, and no start.
-    for number, (generation, start, end) in enumerate(zip(generations, starts, ends, strict=False), start=1):
+    for number, (generation, start, end) in enumerate(zip(generations, starts, ends, strict=True), start=1):
         if start is None or end is None:
             continue
         span = _within(month, start, end, now, serves=exists and number == len(generations))

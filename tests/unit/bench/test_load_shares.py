@@ -213,10 +213,27 @@ def test_figures_of_merged_machines_are_those_of_one_machine(run: RunResult, mac
     )
 
 
+def warmed(machine: MachineRun, until: float) -> MachineRun:
+    """With a warm-up of so many seconds."""
+    warm_at = machine.origin + until
+    records = tuple(replace(one, warmup=one.sent < warm_at) for one in machine.result.records)
+    return replace(machine, result=replace(machine.result, records=records, warm_at=warm_at))
+
+
+def test_without_a_warm_up_a_machine_that_begins_late_costs_no_request() -> None:
+    one, two = divided(closed_run(0.1, concurrency=2, requests=200), 2)
+    one, two = (replace(each, result=replace(each.result, warm_at=each.origin)) for each in (one, two))
+    two = replace(two, result=replace(two.result, warm_at=two.origin + 0.3))
+    merged = merged_run([one, two], closed_run(concurrency=2).settings)
+    assert merged.result.warm_at == 0
+    assert not any(record.warmup for record in merged.result.records)
+
+
 def test_merged_run_counts_from_the_last_warm_machine_until_the_first_that_ends() -> None:
     one, two = divided(closed_run(0.1, concurrency=2, requests=200), 2)
-    one = replace(one, result=replace(one.result, warm_at=one.origin + 1.0, kept_until=one.origin + 9.0))
-    two = replace(two, result=replace(two.result, warm_at=two.origin + 2.0, kept_until=two.origin + 7.95))
+    one, two = warmed(one, 1.0), warmed(two, 2.0)
+    one = replace(one, result=replace(one.result, kept_until=one.origin + 9.0))
+    two = replace(two, result=replace(two.result, kept_until=two.origin + 7.95))
     merged = merged_run([one, two], closed_run(concurrency=2).settings)
     measured = [record for record in merged.result.records if not record.warmup]
     assert (merged.result.warm_at, merged.result.kept_until) == pytest.approx((2.0, 7.95))
