@@ -147,6 +147,8 @@ class CloudObserved:
     ref: DeploymentRef
     record: Record | None
     endpoint: ObservedEndpoint | None
+    record_damaged: str = ""
+    """Why its record cannot be read, in words; empty if it can, or there is none."""
     config: ObservedEndpointConfig | None = None
     """Of the endpoint; None if it was not described (`missing` says whether it is deleted)."""
     resources: tuple[Resource, ...] = ()

@@ -27,7 +27,10 @@ def record_text(record: Record) -> str:
 
 def parse_record(text: str | bytes, origin: str) -> Record:
     """ValueError if the text is not a record; Refused if a newer lmi wrote it."""
-    found = json.loads(text)
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     schema = found.get("schema") if isinstance(found, dict) else None
     if not isinstance(schema, int):
         raise ValueError("it has no schema version")
@@ -36,7 +39,10 @@ def parse_record(text: str | bytes, origin: str) -> Record:
             f"{origin}: written by a newer lmi (schema {schema}; this one reads up to {SCHEMA})",
             hint="use that version, or install a newer lmi (`lmi docs getting-started`)",
         )
-    return read_schema_1(found) if schema == 1 else load(Record, found)
+    try:
+        return read_schema_1(found) if schema == 1 else load(Record, found)
+    except (TypeError, KeyError, AttributeError) as exc:
+        raise ValueError(f"{type(exc).__name__}: {exc}") from exc
 
 
 def intended(record: Record, action: Action) -> Record:

@@ -33,6 +33,9 @@ class Records(Protocol):
     def read(self, name: str) -> Record | None:
         """None if there is none, or it cannot be read."""
 
+    def examine(self, name: str) -> tuple[Record | None, str]:
+        """The record, and why it cannot be read; empty if it can, or there is none."""
+
     def journal(self, ref: DeploymentRef) -> Journal:
         """The writer of this deployment's record."""
 

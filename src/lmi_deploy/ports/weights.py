@@ -11,6 +11,7 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
 from lmi_deploy.domain.weights import IntegrityIssue, Manifest, OrphanedWeights, Travel
+from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
 
@@ -68,8 +69,10 @@ class WeightsStore(Protocol):
         are complete too.
         """
 
-    def all(self) -> tuple[Manifest, ...]:
-        """Every model that is complete."""
+    def all(self, unreadable: Callable[[str, LmiError], None] | None = None) -> tuple[Manifest, ...]:
+        """Every model that is complete. A manifest that cannot be read is an error, or `unreadable` gets its name and
+        why.
+        """
 
     def find(self, name: str) -> Manifest:
         """One of them, by its name or a unique prefix of it; NotFound lists the existing ones."""

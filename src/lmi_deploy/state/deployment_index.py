@@ -68,6 +68,6 @@ class DeploymentIndexFolder:
 def _read(path: Path) -> DeploymentRef | None:
     try:
         ref = load(DeploymentRef, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return ref if ref.account else replace(ref, account=account_of(ref.bucket))

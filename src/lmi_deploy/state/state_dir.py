@@ -183,7 +183,7 @@ class FileLock:
         try:
             found = json.loads(self._path(name).read_text(encoding="utf-8"))
             process = Process(pid=found["pid"], started=found["started"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
             return ""
         # Several hosts may share a folder; the processes of another host cannot be checked here.
         if found["host"] == socket.gethostname() and not alive(process):

@@ -21,7 +21,7 @@ from lmi_deploy.domain.weights import (
     weights_name,
     weights_prefix,
 )
-from lmi_deploy.errors import IntegrityError, UsageRefused
+from lmi_deploy.errors import IntegrityError, LmiError, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.external_uploader import ExternalUploader
 from lmi_deploy.ports.hub import Hub
@@ -162,11 +162,16 @@ class BucketWeights:
             yield from push_shard(order, number=number, count=count, context=self._context(source), key=key)
         )
 
-    def all(self) -> tuple[Manifest, ...]:
-        return tuple(manifests(self.store))
+    def all(self, unreadable: Callable[[str, LmiError], None] | None = None) -> tuple[Manifest, ...]:
+        return tuple(manifests(self.store, unreadable=unreadable))
 
     def find(self, name: str) -> Manifest:
-        return find_weights(self.all(), name, self.store.bucket)
+        errors: dict[str, LmiError] = {}
+        found = self.all(errors.__setitem__)
+        for weights, error in errors.items():
+            if weights.startswith(name):
+                raise error
+        return find_weights(found, name, self.store.bucket)
 
     def at_commit(self, model_id: str, commit: str) -> Manifest | None:
         found = manifests(self.store, weights_label(model_id), commit)

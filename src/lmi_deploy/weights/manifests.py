@@ -5,7 +5,7 @@ weights.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from lmi_deploy.domain.dataclass_json import lines_text
 from lmi_deploy.domain.settings_digest import shown_fields
 from lmi_deploy.domain.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
-from lmi_deploy.errors import Conflict, IntegrityError, Refused
+from lmi_deploy.errors import Conflict, IntegrityError, LmiError, Refused
 from lmi_deploy.ports.object_store import ObjectStore
 
 _FOLDER, _END = "manifests/", ".json"
@@ -34,7 +34,7 @@ def parse_manifest(content: bytes, key: str) -> Manifest:
         schema = int(found["schema"])
         if schema == MANIFEST_SCHEMA:
             return _manifest(found)
-    except (ValueError, KeyError, TypeError) as exc:
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise IntegrityError(
             f"{key}: not a manifest: {type(exc).__name__}: {exc}",
             hint=f"delete {key} from the bucket and push the weights again: existing files are kept",
@@ -48,7 +48,11 @@ def parse_manifest(content: bytes, key: str) -> Manifest:
 def _manifest(found: Mapping[str, Any]) -> Manifest:
     fields = dict(found)
     files = tuple(StoredFile(**file) for file in fields.pop("files"))
-    return Manifest(files=files, **fields)
+    manifest = Manifest(files=files, **fields)
+    texts = (manifest.name, manifest.model_id, manifest.commit, *(file.path for file in files))
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a name is not text")
+    return manifest
 
 
 def read_manifest(store: ObjectStore, name: str) -> Manifest | None:
@@ -61,11 +65,28 @@ def _read(store: ObjectStore, key: str) -> Manifest | None:
     return None if found is None else parse_manifest(found[0], key)
 
 
-def manifests(store: ObjectStore, model: str = "", commit: str = "") -> Iterator[Manifest]:
-    """Every manifest of a bucket, or those of one model (`<org>--<name>`), at one commit."""
+def manifests(
+    store: ObjectStore,
+    model: str = "",
+    commit: str = "",
+    *,
+    unreadable: Callable[[str, LmiError], None] | None = None,
+) -> Iterator[Manifest]:
+    """Every manifest of a bucket, or those of one model (`<org>--<name>`), at one commit. One that cannot be read is an
+    error, or `unreadable` gets the name of its weights and why.
+    """
     prefix = f"{_FOLDER}{model}/{commit}" if model else _FOLDER
     for stored in store.list(prefix):
-        if stored.key.endswith(_END) and (found := _read(store, stored.key)) is not None:
+        if not stored.key.endswith(_END):
+            continue
+        try:
+            found = _read(store, stored.key)
+        except (IntegrityError, Refused) as error:
+            if unreadable is None:
+                raise
+            unreadable(_weights_of(stored.key), error)
+            continue
+        if found is not None:
             yield found
 
 
@@ -73,7 +94,11 @@ def manifest_names(store: ObjectStore) -> Iterator[str]:
     """The names of all weights with a manifest, by the list of the bucket: none is read."""
     for stored in store.list(_FOLDER):
         if stored.key.endswith(_END):
-            yield stored.key.removeprefix(_FOLDER).removesuffix(_END)
+            yield _weights_of(stored.key)
+
+
+def _weights_of(key: str) -> str:
+    return key.removeprefix(_FOLDER).removesuffix(_END)
 
 
 def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:

@@ -16,7 +16,7 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING
 from lmi_deploy.domain.serving_record import CandidateServing
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import LmiError, Refused, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.list_deployments import list_with_status
 
@@ -95,10 +95,12 @@ class Usage:
         return left * self.price.hourly if self.price and self.running else 0.0
 
 
-def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
+def usages(
+    month: Month, region: str, deps: Dependencies, unread: Callable[[LmiError], None]
+) -> Iterator[Usage]:
     """By deployment, the oldest generation first; then shared endpoints. Each record is read: one request for each
     deployment; and two for each endpoint that no record explains: one that deployments share, one whose `up` was
-    interrupted, or whose record is lost.
+    interrupted, or whose record is lost. `unread` gets why the record of one cannot be read.
     """
 
     @cache
@@ -112,7 +114,11 @@ def usages(month: Month, region: str, deps: Dependencies) -> Iterator[Usage]:
         for one in listing.found:
             if one.shared == "endpoint":
                 continue
-            record = target.read_record(one.ref)
+            try:
+                record = target.read_record(one.ref)
+            except Refused as newer:
+                unread(newer)
+                record = None
             models[_endpoint_below(one, record)].append(one.ref.name)
             if record and record.generations:
                 yield from _of_generations(one, record.generations, month, now, price)

@@ -14,7 +14,7 @@ from typing import Final
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import AccessError, LmiError
+from lmi_deploy.errors import AccessError, LmiError, Refused
 from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -217,7 +217,7 @@ def _read(ref: DeploymentRef, deps: Dependencies, profile: str) -> DeploymentRow
     """A deployment that cannot be read now does not hide the others."""
     try:
         found = status(ref, deps)
-    except AccessError as error:
+    except (AccessError, Refused) as error:  # Refused: a newer lmi wrote its record
         return DeploymentRow(ref=ref, profile=profile, unknown_reason=error.message)
     return DeploymentRow(ref=found.ref, profile=profile, status=found)
 

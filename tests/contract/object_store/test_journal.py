@@ -122,14 +122,22 @@ def test_truncated_record_is_quarantined_and_never_misread() -> None:
     for length in range(len(content) - 1):
         store.put(KEY, content[:length])
         assert records.read("tiny") is None
-        assert f"s3://fake/{KEY}" in records.unreadable_reason("tiny")
+        assert f"s3://fake/{KEY} is damaged" in records.examine("tiny")[1]
+    for text in (
+        b"[" * 100_000,
+        b'{"schema": 2, "ref": []}',
+        b'{"schema": 2, "ref": {"name": [[]], "target": {}}}',
+    ):
+        store.put(KEY, text)
+        assert "is damaged" in records.examine("tiny")[1]
+    store.put(KEY, content[:-2])
     cut = store.objects[KEY]
     journal.begin(STOP)
     assert store.objects[f"{KEY}.bak1"] == cut
     store.put(KEY, b"\xff\xfe")
     journal.begin(STOP)
     assert (store.objects[f"{KEY}.bak1"], store.objects[f"{KEY}.bak2"]) == (cut, b"\xff\xfe")
-    assert records.unreadable_reason("tiny") == ""
+    assert records.examine("tiny")[1] == ""
 
 
 def test_record_of_a_newer_lmi_is_refused_and_unchanged() -> None:

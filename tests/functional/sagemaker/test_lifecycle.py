@@ -165,6 +165,36 @@ def test_rollback_reaches_each_of_the_kept_generations(app: CloudApp) -> None:
     assert app.lmi("status", "tiny").code == 0
 
 
+def test_damaged_record_is_named_and_no_earlier_version_is_deleted(app: CloudApp) -> None:
+    app.up()
+    app.up(*CHANGED)
+    objects, configs = app.cloud.stores[app.bucket].objects, dict(app.cloud.account_state.configs)
+    objects["deployments/tiny/record.json"] = objects["deployments/tiny/record.json"][:700]
+    for command in (("plan", *CHANGED), ("up", "--yes", *CHANGED), ("rollback", "tiny", "--yes")):
+        refused = app.lmi(*command)
+        assert refused.code == 5, refused.out
+        assert f"s3://{app.bucket}/deployments/tiny/record.json is damaged" in refused.err
+        assert "or delete the deployment: lmi down tiny" in refused.err
+    assert app.cloud.account_state.configs == configs
+    assert "is damaged" in app.lmi("status", "tiny").out
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    assert app.lmi("ls", "--all").out == ""
+
+
+def test_record_of_a_newer_lmi_hides_no_other_deployment(app: CloudApp) -> None:
+    for name in ("tiny", "other"):
+        write_recipe(RECIPE.replace("name: tiny", f"name: {name}"))
+        app.up()
+    app.cloud.stores[app.bucket].objects["deployments/tiny/record.json"] = b'{"schema": 99}'
+    for flags in ((), ("--long",)):
+        listed = app.lmi("ls", *flags)
+        assert "written by a newer lmi" in listed.out
+        assert "other" in listed.out
+    costs = app.lmi("cost")
+    assert "other" in costs.out
+    assert "written by a newer lmi" in costs.err
+
+
 def test_rollback_to_a_missing_or_damaged_generation_is_refused(app: CloudApp) -> None:
     for number in range(3):
         app.up("--set", f"options.max_new_tokens={number + 1}")

@@ -77,7 +77,7 @@ def read_lock_owner(text: bytes) -> LockOwner:
         owner = LockOwner(**{one.name: found[one.name] for one in fields(LockOwner)})
         if not (isinstance(owner.lasts, (int, float)) and owner.lasts > 0):
             raise ValueError("lasts")
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return LockOwner(
             id=UNREADABLE,
             command="",

@@ -38,19 +38,13 @@ class BucketRecords:
         return tuple(sorted(name for name in found if not name_error(name)))
 
     def read(self, name: str) -> Record | None:
-        """The record; None if there is none, or if it cannot be read (`unreadable_reason` says why)."""
-        try:
-            return self.open(name)[0]
-        except ValueError:
-            return None
+        return self.examine(name)[0]
 
-    def unreadable_reason(self, name: str) -> str:
-        """Why the record cannot be read, in words; empty if it can."""
+    def examine(self, name: str) -> tuple[Record | None, str]:
         try:
-            self.open(name)
+            return self.open(name)[0], ""
         except ValueError as exc:
-            return f"{self._where(name)}: not a record: {exc}; only the history is lost, not the deployment"
-        return ""
+            return None, f"{self._where(name)} is damaged: {exc}"
 
     def remove(self, name: str) -> None:
         """All its objects, the record last, but the claims of exported stacks. The holder releases the lock."""

@@ -10,6 +10,7 @@ import click
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.currency import format_price
+from lmi_deploy.errors import LmiError
 from lmi_deploy.workflows.cost import NOT_SEEN, Month, Usage, usages
 
 _SPARE: Final = ("price_date", "autoscaled", "end", "hourly", "start", "region")
@@ -30,7 +31,8 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
     now = context.deps.clock.now()
     chosen = Month.parse(month or f"{now:%Y-%m}")
     chosen.require_started(now)
-    found = [*usages(chosen, region, context.deps)]
+    unread: list[LmiError] = []
+    found = [*usages(chosen, region, context.deps, unread.append)]
     context.view.rows([_row(usage) for usage in found], spare=_SPARE)
     currency = next((usage.price.currency for usage in found if usage.price), "USD")
     total = sum(usage.cost or 0.0 for usage in found)
@@ -46,6 +48,8 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
         )
     for what in (*([f"the price of {', '.join(unpriced)} is unknown"] if unpriced else ()), *NOT_SEEN):
         context.view.note(f"  not in it: {what}")
+    for error in unread:
+        context.view.note(f"  as AWS describes it, since its creation: {error.message}")
     context.view.result(
         {
             "month": chosen.text,

@@ -18,7 +18,7 @@ from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_o
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.sagemaker.transfer_job import read_order
 from lmi_deploy.domain.weights import BucketRequest, Manifest
-from lmi_deploy.errors import IntegrityError, UsageRefused
+from lmi_deploy.errors import IntegrityError, LmiError, UsageRefused
 from lmi_deploy.workflows import push_weights as steps
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,7 +94,8 @@ def ls(*, bucket_request: BucketRequest, as_json: bool) -> None:
     """List the weights in the bucket, their sizes, and the deployments that use them."""
     context, store = _open(bucket_request, as_json=as_json)
     used = store.references()
-    found = store.all()
+    errors: dict[str, LmiError] = {}
+    found = store.all(errors.__setitem__)
     has_results = any(m.compiled for m in found)
     rows = [
         {**_row(m), **({"compiled": m.compiled} if has_results else {}), "used_by": used.get(m.name, "")}
@@ -102,6 +103,12 @@ def ls(*, bucket_request: BucketRequest, as_json: bool) -> None:
     ]
     context.view.rows(rows, spare=_SPARE)
     context.view.note(f"{counted(len(found), 'model')} in {store.where}")
+    if errors:
+        raise IntegrityError(
+            f"{counted(len(errors), 'manifest')} in {store.where} cannot be read: {', '.join(errors)}",
+            hint="; ".join(dict.fromkeys(error.hint for error in errors.values())),
+            details=[error.message for error in errors.values()],
+        )
     context.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
 
 

@@ -71,7 +71,7 @@ def observe(
     serving = component.as_endpoint() if component else endpoint
     resources, foreign, tags = _owned_resources(ref.name, serving, found, cloud, own_tags=own_tags)
     bucket_services = depot_of(cloud, bucket := ref.bucket or _bucket(resources, cloud))
-    record = bucket_services.records.read(ref.name) if bucket_services else None
+    record, damaged = bucket_services.records.examine(ref.name) if bucket_services else (None, "")
     late = None if component else recorded_component(ref.name, endpoint, record, cloud)
     component = with_recorded_copies(component or late, record)
     serving = component.as_endpoint() if component else serving
@@ -85,6 +85,7 @@ def observe(
     state = CloudObserved(
         ref=_located(ref, bucket, serving, cloud),
         record=record,
+        record_damaged=damaged,
         endpoint=serving,
         component=component,
         adapters=adapters,

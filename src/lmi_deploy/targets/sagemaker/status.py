@@ -45,6 +45,8 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
         return "absent", observed.not_owned_reason
     if observed.sharing is not None and observed.endpoint is not None:
         return _of_shared_endpoint(observed.endpoint, observed.sharing)
+    if observed.endpoint is not None and observed.record_damaged:
+        return "drifted", f"its record {observed.record_damaged}; `lmi plan` says what to do"
     if observed.endpoint is not None:
         status, why = _of_endpoint(observed.endpoint, observed.record)
         words = _drift_words(observed) if status == "in-step" else adapter_drift_words(observed)

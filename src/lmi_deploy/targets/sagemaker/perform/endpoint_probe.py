@@ -34,7 +34,8 @@ class EndpointProbe:
 
     def run(self, action: ProbeEndpoint, codec: Codec | None = None, other: Codec | None = None) -> Steps:
         """`codec` and `other` (the candidate's): by default those of the record."""
-        if has_scaled_to_zero(self.cloud, self.ref.name, component=bool(action.shared)):
+        may_sleep = action.shared or action.asynchronous
+        if may_sleep and has_scaled_to_zero(self.cloud, self.ref.name, component=bool(action.shared)):
             what = "copy" if action.shared else "instance"
             yield Notice(
                 text=f"{self.ref.name} was not asked: it has no {what} now, and a request starts one; "

@@ -48,6 +48,7 @@ from lmi_deploy.targets.sagemaker.plan.resource_actions import (
     create_settings,
     is_endpoint_config_lost,
     kept_images,
+    require_readable_record,
     resource_names,
     restore,
 )
@@ -101,6 +102,7 @@ def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tup
 def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -> None:
     endpoint = observed.endpoint
     require_ownership_tag(observed)
+    require_readable_record(observed)
     if observed.not_owned_reason:
         raise Refused(
             observed.not_owned_reason,

@@ -18,6 +18,7 @@ from lmi_deploy.domain.sagemaker.actions import (
 )
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint, ResourceKind
 from lmi_deploy.domain.sagemaker.s3_layout import stored_artifacts
+from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredModel, DesiredState
 from lmi_deploy.targets.sagemaker.plan.adapter_components import adapter_artifacts
 
@@ -54,6 +55,18 @@ def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudO
 def existing(observed: CloudObserved, kind: ResourceKind) -> set[str]:
     """Names that the tag search found, without those that were looked up and do not exist."""
     return resource_names(observed, kind) - {name for each, name in observed.missing if each == kind}
+
+
+def require_readable_record(observed: CloudObserved) -> None:
+    """Refused where only a damaged record says which earlier versions there are: a new one would have them deleted."""
+    if observed.record_damaged:
+        place = observed.record_damaged.split()[0]
+        raise Refused(
+            f"{observed.ref.name}: its record {observed.record_damaged}",
+            hint="nothing was changed; the endpoint is not affected. Restore an earlier version of the object; or move "
+            f"it away (aws s3 mv {place} {place}.old) and run the same command again, which gives up the way back to "
+            f"earlier versions; or delete the deployment: lmi down {observed.ref.name}",
+        )
 
 
 def is_endpoint_config_lost(

@@ -25,7 +25,7 @@ from lmi_deploy.targets.sagemaker.plan.adapter_components import (
     serve_adapters,
 )
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
-from lmi_deploy.targets.sagemaker.plan.resource_actions import existing
+from lmi_deploy.targets.sagemaker.plan.resource_actions import existing, require_readable_record
 from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaled_copies
 from lmi_deploy.targets.sagemaker.plan.tag_actions import tagging
 from lmi_deploy.targets.sagemaker.plan.traffic import recorded_probe, recorded_traffic
@@ -38,6 +38,7 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
     """
     if observed.not_owned_reason:
         raise Refused(observed.not_owned_reason, hint="nothing was changed")
+    require_readable_record(observed)
     previous = chosen_generation(observed, to)
     name, endpoint = observed.ref.name, observed.endpoint
     assert observed.record is not None
