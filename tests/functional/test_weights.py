@@ -135,6 +135,21 @@ def test_unreadable_record_protects_all_weights(app: LocalApp) -> None:
         assert (result.code != 0, why in result.err) == (True, True)
 
 
+@pytest.mark.parametrize(
+    "text", [b"{", b"[" * 100_000, b'{"schema": 99}', b'{"schema": 1, "files": [], "name": []}']
+)
+def test_bad_manifest_is_named_and_hides_no_other(app: LocalApp, text: bytes) -> None:
+    name = app.lmi("weights", "push", recipe(app), "--json").result["name"]
+    app.store.put("manifests/bad/one.json", text)
+    listed = app.lmi("weights", "ls", "--json")
+    assert [line["name"] for line in listed.lines if line["event"] == "row"] == [name]
+    assert listed.code == 6
+    assert "1 manifest in s3://" in listed.result["error"]["message"]
+    assert "bad/one" in listed.result["error"]["message"]
+    assert app.lmi("weights", "verify", name).code == 0
+    assert app.lmi("weights", "verify", "bad/one").code in (5, 6)
+
+
 def test_gc_of_a_clean_bucket_reports_no_leftovers(app: LocalApp) -> None:
     app.lmi("weights", "push", recipe(app))
     result = app.lmi("gc")

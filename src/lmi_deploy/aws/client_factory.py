@@ -43,6 +43,11 @@ class Clients:
             return self._created
 
     @property
+    def holds_lock(self) -> bool:
+        """Whether this process holds the lock of a deployment."""
+        return self._guard is not None and self._guard.is_watching
+
+    @property
     def region(self) -> str:
         return str(self.api.meta.region_name)
 

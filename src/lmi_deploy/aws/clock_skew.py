@@ -25,13 +25,13 @@ _TIMEKEEPERS: Final = frozenset(("sagemaker", "resource-groups-tagging-api"))
 
 
 class ClockSkew:
-    """The difference between the service's clock and ours, once a response has shown it."""
+    """The difference between the service's clock and this machine, once a response has shown it."""
 
     def __init__(self) -> None:
         self.offset = timedelta(0)
         """With which requests are signed: from a response that refused a signature."""
         self.ahead = timedelta(0)
-        """By how much AWS's clock is ahead of ours, from the latest response; 0 below 30 seconds."""
+        """By how much AWS's clock is ahead of this machine's, from the latest response; 0 below 30 seconds."""
 
     def learn(self, date: str, now: datetime, least: timedelta) -> bool:
         """From the Date header of a response; False if that gives nothing new, or a difference below `least`."""

@@ -16,7 +16,13 @@ Kind = Literal["again", "skewed", "expired", "damaged", "contested", "mute", "ga
 that cannot be parsed, so that the outcome is unknown.
 """
 
-_RETRYABLE: Final = frozenset(
+_THROTTLED: Final = frozenset(
+    {
+        *("RequestLimitExceeded", "SlowDown", "ThrottledException", "Throttling", "ThrottlingException"),
+        *("TooManyRequests", "TooManyRequestsException"),
+    }
+)
+_RETRYABLE: Final = _THROTTLED | frozenset(
     {
         "BandwidthLimitExceeded",
         "ConcurrentUpdateException",
@@ -28,17 +34,10 @@ _RETRYABLE: Final = frozenset(
         "InternalServerException",
         "InternalServiceException",
         "OperationAborted",
-        "RequestLimitExceeded",
         "RequestTimeout",
         "RequestTimeoutException",
         "ServiceUnavailable",
         "ServiceUnavailableException",
-        "SlowDown",
-        "ThrottledException",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequests",
-        "TooManyRequestsException",
     }
 )
 _SKEWED: Final = frozenset({"RequestTimeTooSkewed", "RequestInTheFuture"})
@@ -83,6 +82,10 @@ class AwsError:
     @property
     def resource(self) -> str:
         return _found(_RESOURCE, self.message)
+
+    @property
+    def is_throttled(self) -> bool:
+        return self.code in _THROTTLED
 
     @property
     def is_unreachable(self) -> bool:

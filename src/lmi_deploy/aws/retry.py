@@ -20,6 +20,10 @@ from lmi_deploy.ports.message_callback import Notify, ignore
 
 POLICY: Final = RetryPolicy(attempts=5, longest_wait=20.0)
 """The policy of every service of AWS. Each attempt contains several of botocore's own."""
+PATIENT: Final = RetryPolicy(attempts=30, longest_wait=20.0)
+"""Of throttling while this process holds a deployment's lock: about eight minutes. What it started may cost money, and
+goes on without it if it gives up.
+"""
 _DAMAGED_TRIES: Final = 2
 _random: Final = Random()
 
@@ -138,7 +142,10 @@ class _Attempts:
             raise self._explain(self._counted(error)) from exc
         if error.kind in ("again", "contested", "garbled"):
             why = f"a response {error.message}" if error.kind == "garbled" else error.code
-            self._line.notify(f"{self._what}: trying again: {why}")
+            if self._line.policy.allows(count):
+                self._line.notify(f"{self._what}: trying again: {why}")
+            elif count == self._line.policy.attempts:
+                self._line.notify(f"{self._what}: AWS goes on refusing ({why}): waiting for some minutes")
             self._line.pause(count)
 
     def _another(self, error: AwsError, count: int, api: Any) -> bool:
@@ -146,7 +153,9 @@ class _Attempts:
         match error.kind:
             case "again" | "contested":
                 unknown = error.is_unreachable and not line.clients.reached
-                return line.policy.allows(count) and not unknown and line.repeatable(error)
+                is_patient = error.is_throttled and line.clients.holds_lock
+                policy = PATIENT if is_patient else line.policy
+                return policy.allows(count) and not unknown and line.repeatable(error)
             case "garbled":
                 return count <= _DAMAGED_TRIES and line.repeatable(error)
             case "damaged":

@@ -108,7 +108,8 @@ class _Attempt:
         """Whether it stopped before the wait for service, as requested."""
         waits = next((n for n, a in enumerate(plan.actions) if a.phase is Phase.WAIT), len(plan.actions))
         now, later = plan.actions[:waits], plan.actions[waits:]
-        yield from apply(replace(plan, actions=now), perform, journal, self.deps.clock)
+        first = apply(replace(plan, actions=now), perform, journal, self.deps.clock)
+        yield from self.progress.followed(first)
         if self.options.detach and later:
             yield from self._leave(later, journal)
             return True
@@ -159,13 +160,25 @@ class _Attempt:
         target = self.case.target
         try:
             observed: Observed = target.observe(self.case.ref)
-        except LmiError:
-            return  # it cannot be read either
+        except LmiError:  # it cannot be read either: expired credentials, throttling
+            yield self._unread()
+            return
         stayed = observed.serving is not None and observed.serving == self.case.observed.serving
         if stayed and not returned:
             yield f"the previous version of {self.case.spec.name} still serves, at {target.address(self.case.ref)}"
         if "costing" not in error.message:
             yield target.remaining_cost(observed)
+
+    def _unread(self) -> str:
+        """What was started on AWS, as the plan says; empty if nothing that costs."""
+        case, ref = self.case, self.case.observed.ref
+        if ref.is_here or not (Phase.START in self.progress.begun or case.observed.serving):
+            return ""
+        cost = case.estimate.figure("cost")
+        return (
+            f"{ref.name} could not be looked at again: if its endpoint exists, it costs {cost}, until "
+            f"`lmi down {ref.name} --region {ref.region}` deletes it"
+        )
 
 
 def send_probe(deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:

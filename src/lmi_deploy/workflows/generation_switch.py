@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished, Notice, Started
@@ -29,6 +29,7 @@ class PlanProgress:
 
     phase: Phase | None = None
     """Of the action that is carried out."""
+    begun: set[Phase] = field(default_factory=set)
     took: int = 0
     """Seconds that the wait for service took."""
 
@@ -36,6 +37,7 @@ class PlanProgress:
         for event in events:
             if isinstance(event, Started):
                 self.phase = event.phase
+                self.begun.add(event.phase)
             if isinstance(event, Finished) and event.phase is Phase.WAIT:
                 self.took = round(event.seconds)
             yield event

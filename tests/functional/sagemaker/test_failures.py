@@ -238,6 +238,23 @@ def test_interrupted_up_reports_the_endpoint_and_its_price(app: CloudApp) -> Non
     converges(app)
 
 
+def test_up_that_aws_ends_names_the_endpoint_it_cannot_look_at_any_more(app: CloudApp) -> None:
+    def expired() -> AccessError:
+        error = AccessError("AWS credentials: they have expired", hint="log in again")
+        app.cloud.account_state.failures.before["endpoint"] = [error] * 9
+        return error
+
+    app.target = lambda target: failing(target, ActionFailures(at=6, when="before", error=expired))
+    result = app.lmi("up", "--yes")
+    assert result.code == 1
+    assert "they have expired" in result.err
+    assert "tiny could not be looked at again: if its endpoint exists, it costs $1.41 an hour" in result.err
+    assert "`lmi down tiny --region us-east-1` deletes it" in result.err
+    app.target = lambda target: target
+    app.cloud.account_state.failures.before.clear()
+    converges(app)
+
+
 def test_wait_on_a_failed_endpoint_reads_its_log_from_the_start(app: CloudApp) -> None:
     app.cloud.account_state.prints["tiny"] = ("loading",)
     app.cloud.account_state.failures.reasons["ml.g5.xlarge"] = (

@@ -64,12 +64,14 @@ def test_two_models_share_one_endpoint_and_the_last_down_deletes_it(app: CloudAp
     assert app.lmi("ls", "--all").out == ""
 
 
-def test_two_downs_at_once_leave_no_endpoint_without_models(app: CloudApp) -> None:
+def test_last_of_two_teardowns_at_once_deletes_the_endpoint(app: CloudApp) -> None:
     for name in ("chat", "code"):
         write(name)
         up(app, name)
     app.cloud.cloud().components.delete_component("code")
-    assert app.cloud.account_state.components["code"].observed.status == "Deleting"
+    going = app.cloud.account_state.components["code"]
+    assert going.observed.status == "Deleting"
+    going.until = app.clock.monotonic() + 65  # longer than the deletion of the other
     down = app.lmi("down", "chat", "--yes")
     assert down.code == 0, down.err
     assert not app.cloud.account_state.endpoints

@@ -149,6 +149,15 @@ def test_changes_without_a_watched_lock_are_sent(side: str, request: pytest.Fixt
     assert cloud.hosting.endpoint("chat") is None
 
 
+def test_throttling_is_waited_out_for_minutes_while_a_lock_is_held(
+    emulated: tuple[Cloud, BucketServices, LeaseGuard], aws: Emulated
+) -> None:
+    cloud, _, guard = emulated
+    aws.fault(on("DescribeEndpoint", error_for("ThrottlingException", "Rate exceeded"), times=20))
+    with guard.watch(Lease()):
+        assert cloud.hosting.endpoint("chat") is None
+
+
 def test_every_retry_checks_the_lock(
     emulated: tuple[Cloud, BucketServices, LeaseGuard], aws: Emulated, requests: Path
 ) -> None:

@@ -20,6 +20,7 @@ from tests.integration.sagemaker.test_killed_processes import (
     FIRST,
     NAME,
     RECIPE,
+    REGION,
     ROOT,
     TIMEOUT,
     UP,
@@ -99,7 +100,7 @@ def test_signal_during_up_down_or_wait_reports_the_endpoint_and_its_cost(
     waits_for(up, "progress", "AwaitService")
     error = signalled(up, number)
     assert error["message"].startswith(f"interrupted: the endpoint {NAME} is Creating and still costs $")
-    assert f"`lmi down {NAME}` deletes it" in error["message"]
+    assert f"`lmi down {NAME} --region {REGION}` deletes it" in error["message"]
     assert not is_locked(killed_run)
 
     wait = started(killed_run, "wait", NAME, "--json")

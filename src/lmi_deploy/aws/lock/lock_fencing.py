@@ -36,6 +36,11 @@ class LeaseGuard:
         finally:
             self._leases.remove(lease)
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether any lock is held."""
+        return bool(self._leases)
+
     @contextmanager
     def exempt(self) -> Iterator[None]:
         """The requests of this thread are the lock's own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed_state import CloudObserved, Price
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
@@ -26,8 +27,8 @@ def remaining(observed: CloudObserved, prices: Prices) -> str:
     """What still exists although the command stops early, and its cost; empty if nothing does."""
     lines = [
         _remaining_endpoint_cost(observed, prices),
-        *(_remaining_job_cost(job, observed.ref.name, prices) for job in observed.jobs),
-        *(_remaining_compile_cost(job, observed.ref.name, prices) for job in observed.compile_jobs),
+        *(_remaining_job_cost(job, observed.ref, prices) for job in observed.jobs),
+        *(_remaining_compile_cost(job, observed.ref, prices) for job in observed.compile_jobs),
     ]
     return "; ".join(filter(None, lines))
 
@@ -127,21 +128,27 @@ def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:
     what = f"the endpoint {name} is {endpoint.status}"
     if endpoint.shared:
         what = f"the model {name} is {endpoint.status} on the shared endpoint {endpoint.shared}, which runs"
-    ends = f"`lmi down {name}` deletes it"
+    ends = f"`{_down(observed.ref)}` deletes it"
     return f"{what} and still costs {cost}; {ends}" if cost else f"{what} and still costs money; {ends}"
 
 
-def _remaining_job_cost(job: ObservedJob, name: str, prices: Prices) -> str:
+def _down(ref: DeploymentRef) -> str:
+    """As it works on any machine, whatever its default region."""
+    return f"lmi down {ref.name} --region {ref.region}"
+
+
+def _remaining_job_cost(job: ObservedJob, ref: DeploymentRef, prices: Prices) -> str:
     if not job.is_running:
         return f"these credentials may not describe the transfer job {job.name}, which may still run and cost money"
     cost = _job_hourly(job, prices) or f"an unknown price ({job.count} x {job.instance})"
     if job.purpose == "load":
-        return f"the load job {job.name} is {job.status} and still costs {cost}; `lmi gc` stops it"
-    ends = f"`lmi up` waits for it, `lmi down {name}` stops it"
+        ends = f"`lmi gc --region {ref.region}` stops it"
+        return f"the load job {job.name} is {job.status} and still costs {cost}; {ends}"
+    ends = f"`lmi up` waits for it, `{_down(ref)}` stops it"
     return f"the transfer job {job.name} is {job.status} and still costs {cost}; {ends}"
 
 
-def _remaining_compile_cost(job: ObservedJob, name: str, prices: Prices) -> str:
+def _remaining_compile_cost(job: ObservedJob, ref: DeploymentRef, prices: Prices) -> str:
     cost = _job_hourly(job, prices) or "an unknown price"
-    ends = f"`lmi compile` waits for it, `lmi down {name}` stops it"
+    ends = f"`lmi compile` waits for it, `{_down(ref)}` stops it"
     return f"the compile job {job.name} is {job.status} and still costs {cost}; {ends}"
