@@ -7,12 +7,13 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from lmi_deploy.catalog.stand_ins import read_stand_ins
+from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.emulator.container_programs import ContainerPrograms, adapt_repository
 from lmi_deploy.emulator.custom_images import OwnImages
 from lmi_deploy.emulator.hosting.instances import ContainerRuntime
@@ -71,6 +72,7 @@ def container_runtime(
             ),
             stand_ins=read_stand_ins(),
             imports=cache(_imports),
+            install=partial(_installed_for, environments),
             processes=processes,
             environment=inherited,
         ),
@@ -190,6 +192,23 @@ def _imports(python: Path, module: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
+
+
+def _installed_for(environments: Environments, python: Path, packages: tuple[str, ...]) -> Path:
+    """The folder of packages for an interpreter, in an environment of its version that is built once."""
+    from lmi_deploy.domain.environment_setup import EnvironmentSetup
+
+    ask = "import sys; print('.'.join(map(str, sys.version_info[:2])))"
+    done = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, timeout=60, check=True)
+    version = done.stdout.strip()
+    own = version == ".".join(map(str, sys.version_info[:2]))
+    name = f"stand-in-{digest([version, *packages])[:12]}"
+    if not environments.ready(name):
+        sys.stderr.write(f"installing {', '.join(packages)} for a stand-in; this is done once ...\n")
+        setup = EnvironmentSetup(python="" if own else version)
+        for _ in environments.build(name, packages, "", setup, key="stand-in"):
+            pass
+    return environments.python(name).parents[1] / "lib" / f"python{version}" / "site-packages"
 
 
 def job_image(environ: Mapping[str, str], python: Path | None, network: NetworkAccess) -> JobImage:

@@ -14,7 +14,7 @@ from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.domain.settings_digest import digest
-from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.errors import IntegrityError, NotFound, Refused
 from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.local_file_reader import fill_from
 from lmi_deploy.sources.verified_download import hash_file
@@ -86,7 +86,25 @@ def _files(model_id: str) -> tuple[Path, list[Path]]:
             f"{model_id}: no such folder",
             hint="check the path; for a model on the Hub write owner/name, without ./",
         )
-    return root, sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
+    files = sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
+    for path in files:
+        _require_inside(path, root)
+    return root, files
+
+
+def _require_inside(path: Path, root: Path) -> None:
+    """A link out of the folder would upload any file of this machine: the recipe may be a stranger's. In the Hub's
+    cache the files of a snapshot are links to the blobs of the same model.
+    """
+    if not path.is_symlink():
+        return
+    target, folder = path.resolve(), root.resolve()
+    of_cache = folder.parent.name == "snapshots" and target.is_relative_to(folder.parents[1] / "blobs")
+    if not (of_cache or target.is_relative_to(folder)):
+        raise Refused(
+            f"{path}: a link out of the model's folder, to {target}",
+            hint="copy the file into the folder (cp -L), or delete the link",
+        )
 
 
 class LocalModelFiles:

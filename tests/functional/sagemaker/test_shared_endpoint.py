@@ -64,7 +64,7 @@ def test_two_models_share_one_endpoint_and_the_last_down_deletes_it(app: CloudAp
     assert app.lmi("ls", "--all").out == ""
 
 
-def test_last_of_two_teardowns_at_once_deletes_the_endpoint(app: CloudApp) -> None:
+def test_two_parallel_down_delete_the_shared_endpoint(app: CloudApp) -> None:
     for name in ("chat", "code"):
         write(name)
         up(app, name)

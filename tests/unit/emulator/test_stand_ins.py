@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,18 +49,21 @@ class StartedServers:
         return home / "server.log"
 
 
+INSTALLED = Path("/installed")
+
+
 def servers(started: StartedServers, root: Path, *, real: bool = False) -> ServersWithStandIns:
     return ServersWithStandIns(
         servers=started,
         stand_ins=read_stand_ins(root),
         imports=lambda python, name: real,
+        install=lambda python, packages: INSTALLED / packages[0],
         processes=LocalProcesses(SystemClock()),
         environment={"PATH": "/usr/bin:/bin"},
     )
 
 
 def launch(folder: Path, *, entry_point: str = SERVICE, image: str = LMI) -> Launch:
-    import sys
 
     (folder / "model").mkdir()
     (folder / "model" / "serving.properties").write_text(f"engine=Python\noption.entryPoint={entry_point}\n")
@@ -79,7 +83,14 @@ def launch(folder: Path, *, entry_point: str = SERVICE, image: str = LMI) -> Lau
 def test_package_is_first_on_the_path_and_the_log_names_the_stand_in(tmp_path: Path) -> None:
     started = StartedServers()
     servers(started, stand_ins()).start(launch(tmp_path))
-    assert started.launches[0].environment["PYTHONPATH"] == f"{stand_ins() / 'vllm'}:/mine"
+    assert started.launches[0].environment["PYTHONPATH"] == ":".join(
+        (
+            f"{stand_ins() / 'vllm'}",
+            str(INSTALLED / "pydantic==2.14.3"),
+            str(stand_ins() / "vllm" / "without_torch"),
+            "/mine",
+        )
+    )
     assert (tmp_path / "home" / "server.log").read_text().startswith(f"{STAND_IN_NOTICE} vLLM")
 
 

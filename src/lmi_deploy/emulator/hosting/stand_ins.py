@@ -60,6 +60,8 @@ class ServersWithStandIns:
     stand_ins: tuple[StandIn, ...]
     imports: Callable[[Path, str], bool]
     """Whether an interpreter has a package."""
+    install: Callable[[Path, tuple[str, ...]], Path]
+    """A folder with these packages, for this interpreter."""
     processes: Processes
     environment: Mapping[str, str]
     """That of every program."""
@@ -78,7 +80,8 @@ class ServersWithStandIns:
         if found.server:
             return self._start_program(found, launch)
         _replace_lines(found, launch)
-        path = [str(found.folder), *filter(None, [launch.environment.get("PYTHONPATH")])]
+        path = [str(found.folder), *self._missing(found, launch.python)]
+        path += filter(None, [launch.environment.get("PYTHONPATH")])
         variables = {**launch.environment, "PYTHONPATH": os.pathsep.join(path)}
         return self.servers.start(replace(launch, environment=variables))
 
@@ -111,6 +114,15 @@ class ServersWithStandIns:
             return False
         return all(self.imports(launch.python, name) for name in stand_in.packages)
 
+    def _missing(self, stand_in: StandIn, python: Path) -> list[str]:
+        """The folders of what the interpreter lacks for it."""
+        lacks = tuple(one for one in stand_in.requires if not self.imports(python, _module(one)))
+        folders = [self.install(python, lacks)] if lacks else []
+        folders += [
+            stand_in.folder / one for name, one in stand_in.instead.items() if not self.imports(python, name)
+        ]
+        return [str(folder) for folder in folders]
+
     def _start_program(self, stand_in: StandIn, launch: Launch) -> ObservedServer:
         port = _free_port()
         argv = [str(launch.python), str(stand_in.folder / stand_in.server)]
@@ -123,6 +135,11 @@ class ServersWithStandIns:
         )
         self._programs[launch.home] = (process, port)
         return self.status(launch.home)
+
+
+def _module(requirement: str) -> str:
+    package = requirement.partition("==")[0]
+    return {"pillow": "PIL"}.get(package, package)
 
 
 def _replace_lines(stand_in: StandIn, launch: Launch) -> None:
