@@ -3,6 +3,7 @@ outcome."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,20 @@ def test_skipped_dry_run_is_explained(own: CloudApp) -> None:
     assert "not on this machine yet: DJL's Python engine, the serving environment, the weights" in output
     assert "add --check-handler to make it" in output
     assert "skips the handler's warm-up call" not in own.up().err  # no new code
+
+
+def test_without_the_extra_local_the_dry_run_is_skipped_and_never_a_failure_of_the_handler(
+    own: CloudApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.up("--check-handler")  # its environment is on this machine now
+    Path("model.py").write_text(FINE.replace("OK", "GOOD"))
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    requested = own.lmi("up", "--yes", "--check-handler")
+    assert requested.code != 0
+    assert "the package psutil is not installed; it belongs to the extra [local]" in requested.err
+    done = own.up()
+    assert NOTICE not in done.err
+    assert "(not on this machine yet: psutil (lmi's extra [local]))" in done.err
 
 
 def test_handler_that_fails_the_dry_run_creates_nothing(own: CloudApp) -> None:

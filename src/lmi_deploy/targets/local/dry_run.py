@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import Artifact
@@ -13,11 +14,13 @@ from lmi_deploy.domain.observed_state import LocalInventory
 from lmi_deploy.domain.recipe_endpoint_keys import RuntimeName
 from lmi_deploy.domain.settings_digest import digest, short
 from lmi_deploy.domain.target_spec import LocalPlace
-from lmi_deploy.errors import Unresolvable
+from lmi_deploy.errors import EXTRAS, NotInstalled, Unresolvable
 from lmi_deploy.targets.local.resolve import LOCAL_HOST, device_of
 from lmi_deploy.targets.local.runtime_selection import can_run
 
 _RUNTIME: Final[RuntimeName] = "embedded"
+_NEEDED: Final = "psutil"
+"""What the model server imports besides lmi's own dependencies."""
 STARTUP: Final = 1800
 """Seconds: a processor loads a model more slowly than its intended device."""
 
@@ -28,6 +31,7 @@ def lacking(spec: Spec, inventory: Callable[[], LocalInventory]) -> str:
         return f"lmi cannot run engine {spec.engine.name} on this machine"
     present = inventory()
     missing = {
+        f"{_NEEDED} (lmi's extra [{EXTRAS[_NEEDED]}])": find_spec(_NEEDED) is None,
         "DJL's Python engine": not present.engine,
         "the serving environment": not present.environment,
         "the weights": present.missing_weights > 0,
@@ -50,6 +54,8 @@ def trial_spec(spec: Spec, artifact: Artifact, machine: Machine) -> Spec:
             f"--check-handler: lmi cannot run engine {spec.engine.name} on this machine",
             hint="omit --check-handler; lmi still checks the syntax tree of model.py",
         )
+    if find_spec(_NEEDED) is None:
+        raise NotInstalled(_NEEDED)
     device, memory = device_of(machine)
     place = LocalPlace(
         runtime=_RUNTIME,
