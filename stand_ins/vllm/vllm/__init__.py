@@ -30,6 +30,9 @@ class EngineArgs:
     gpu_memory_utilization: Any = None
     enforce_eager: Any = None
     cpu_offload_gb: float = 0
+    enable_lora: Any = False
+    max_loras: Any = None
+    max_lora_rank: Any = None
 
     @staticmethod
     def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -128,6 +131,7 @@ class _Response(BaseModel):
 class AsyncLLMEngine:
     args: EngineArgs
     requests: list[Any] = field(default_factory=list)
+    adapters: set[str] = field(default_factory=set)
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> "AsyncLLMEngine":
@@ -141,8 +145,11 @@ class AsyncLLMEngine:
         return cls(args)
 
     async def add_request(self, *args: Any, **options: Any) -> None:
-        """DJL's service wraps it for a request with an adapter."""
-        self.requests.append(options.get("lora_request"))
+        """DJL's service wraps it for a request with an adapter. ValueError for one that was not added."""
+        lora = options.get("lora_request")
+        if lora is not None and lora.lora_name not in self.adapters:
+            raise ValueError(f"Got lora_request {lora.lora_name} but it is not loaded")
+        self.requests.append(lora)
 
     async def add_lora(self, request: Any) -> bool:
         """RuntimeError and ValueError, as from vLLM, for an engine without adapters and a folder that is none."""
@@ -154,6 +161,7 @@ class AsyncLLMEngine:
             (folder / one).is_file() for one in names
         ):
             raise ValueError(f"Loading lora {request.lora_name} failed: No adapter found for {folder}")
+        self.adapters.add(request.lora_name)
         return True
 
     async def remove_lora(self, number: int) -> bool:
@@ -217,11 +225,15 @@ class OpenAIServingModels:
 
 class OpenAIServingChat:
     def __init__(self, engine: Any, config: Any, models: OpenAIServingModels, *_: Any, **__: Any) -> None:
-        self.models = models
+        self.engine, self.models = engine, models
 
     async def create_chat_completion(self, request: ChatCompletionRequest) -> Any:
         if refusal := self.models.refusal(request):
             return refusal
+        try:
+            await self.engine.add_request()
+        except ValueError as error:
+            return ErrorResponse(message=str(error), code=400)
         if request.stream:
             return _events(request, "chat.completion.chunk", lambda word: {"delta": {"content": word}})
         response = {"role": "assistant", "content": "".join(request.words)}
@@ -230,11 +242,15 @@ class OpenAIServingChat:
 
 class OpenAIServingCompletion:
     def __init__(self, engine: Any, config: Any, models: OpenAIServingModels, **_: Any) -> None:
-        self.models = models
+        self.engine, self.models = engine, models
 
     async def create_completion(self, request: CompletionRequest) -> Any:
         if refusal := self.models.refusal(request):
             return refusal
+        try:
+            await self.engine.add_request()
+        except ValueError as error:
+            return ErrorResponse(message=str(error), code=400)
         if request.stream:
             return _events(
                 request, "text_completion", lambda word: {"text": word, "logprobs": _logprobs(word)}
