@@ -13,7 +13,7 @@ help:  ## What there is
 quickstart: $(BIN)/.runnable  ## Deploy a real model on this machine, ask it, say what to do next (ENGINE=vllm: behind vLLM)
 	@$(BIN)/python -m tools.quickstart $(ENGINE)
 
-test: setup  ## Lint, types, and tests of every layer: a quarter of an hour on two cores
+test: setup  ## Lint, types, and tests of every layer: ten minutes on two cores
 	@$(BIN)/python -m tools.check
 
 test-landing: setup  ## What .ci/run runs after `make test`: the other tests, rehearsals, clients and real engines
