@@ -11,6 +11,7 @@ from typing import IO, Final
 from lmi_deploy.domain.byte_units import GIB, MIB
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.tar_headers import BoundedHeaders
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.import_settings import ImportSource, parse_environment
 
@@ -138,7 +139,7 @@ def _archive(path: Path) -> Imported:
 
 def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
     try:
-        with tarfile.open(path, "r|*") as archive:
+        with tarfile.open(path, "r|*", tarinfo=BoundedHeaders) as archive:
             for number, member in enumerate(archive):
                 if number >= MEMBERS:
                     raise UsageRefused(f"{path}: more than {MEMBERS} members", hint="name a model.tar.gz")

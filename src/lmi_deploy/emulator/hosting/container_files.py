@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
+from lmi_deploy.domain.tar_headers import BoundedHeaders
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.sagemaker.containers import MODEL_FOLDER, ModelSource, parts_of, sources_of
@@ -159,7 +160,7 @@ def _local(root: Path, value: str) -> str:
 
 def _unpack(archive: Path, place: Path) -> None:
     try:
-        with tarfile.open(archive, "r:gz") as tar:
+        with tarfile.open(archive, "r:gz", tarinfo=BoundedHeaders) as tar:
             tar.extractall(place, filter="data")
     except (tarfile.TarError, OSError, EOFError) as exc:
         raise HostingFailed(

@@ -16,6 +16,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from lmi_deploy.domain.tar_headers import BoundedHeaders, HeaderTooLong
+
 _ARCHIVE = re.compile(r"\.(zip|tar|tar\.gz|tgz|tar\.bz2|tar\.z)$", re.IGNORECASE)
 LEFT_FREE = 64 * 1024 * 1024
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
@@ -48,7 +50,7 @@ class ModelArchives:
         folder.mkdir(mode=0o700, parents=True)
         room = _Room(self._root, self._free(self._root))
         try:
-            if tarfile.is_tarfile(archive):
+            if _is_tar(archive):
                 _untar(archive, folder, room)
             else:
                 _unzip(archive, folder, room)
@@ -86,13 +88,24 @@ class _Room:
             )
 
 
+def _is_tar(archive: Path) -> bool:
+    """As `tarfile.is_tarfile`, whose headers have no bound."""
+    try:
+        with tarfile.open(archive, tarinfo=BoundedHeaders):
+            return True
+    except HeaderTooLong:
+        raise
+    except tarfile.TarError:
+        return False
+
+
 def _untar(archive: Path, folder: Path, room: _Room) -> None:
     """Python's filter `data` refuses devices, and paths and links that lead outside.
 
     Links are created last: nothing is written through one.
     """
     links: list[tarfile.TarInfo] = []
-    with tarfile.open(archive, "r:*") as tar:
+    with tarfile.open(archive, "r:*", tarinfo=BoundedHeaders) as tar:
         for member in tar:
             if member.issym() or member.islnk():
                 links.append(member)
