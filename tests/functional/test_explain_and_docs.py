@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.local_app import LocalApp
 
 
@@ -11,6 +13,21 @@ def test_key_is_explained_in_words_and_as_data(app: LocalApp) -> None:
     assert result.out.splitlines()[:2] == ["endpoint.region: recipe key", "  The AWS region."]
     meaning = app.lmi("explain", "5", "--json").result["meanings"][0]
     assert (meaning["kind"], meaning["facts"]["errors"]) == ("exit code", "Refused")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("OOM", "failure"),
+        ("CUDA out of memory", "failure"),
+        ("ResourceLimitExceeded", "failure"),
+        ("vllm", "engine"),
+        ("exit-codes", "page"),
+    ],
+)
+def test_text_of_a_log_an_engine_and_a_page_are_explained(app: LocalApp, text: str, kind: str) -> None:
+    assert app.lmi("explain", text, "--json").result["meanings"][0]["kind"] == kind
+    assert app.lmi("explain", *text.split()).code == 0
 
 
 def test_unknown_key_is_bad_usage(app: LocalApp) -> None:

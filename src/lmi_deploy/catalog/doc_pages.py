@@ -15,6 +15,14 @@ SECTIONS: Final = ("", "how-to", "reference", "explanation")
 """Folders, in the order of the list; the first is that of the pages at the top."""
 _LEFT_OUT: Final = ("index",)
 _HEADING: Final = re.compile(r"^(#{1,4}) +(.+?)\s*$", re.MULTILINE)
+_COMMON: Final = frozenset(
+    {
+        *("a", "an", "and", "at", "by", "for", "from", "how", "i", "in", "is", "it", "my", "no", "not"),
+        *("of", "on", "or", "the", "to", "what", "when", "why", "with"),
+    }
+)
+"""Words of a question that no page is about."""
+_ENDINGS: Final = ("ically", "ally", "ing", "ies", "ed", "es", "ly", "e", "s")
 _MARK: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 """Comments for the tests of the documentation."""
 
@@ -40,24 +48,34 @@ def find_page(name: str) -> DocPage | None:
 
 
 def search_pages(words: Sequence[str]) -> tuple[PageHit, ...]:
-    """Parts of pages with all the words, best first: words in a title or heading count more."""
-    asked = [word.lower() for word in words]
-    hits = [hit for page in doc_pages() for hit in _hits(page, asked)]
+    """Parts of pages, best first: with the most of the words; then those whose page or heading names them, and how-tos.
+    At least half of the words occur.
+    """
+    asked = [_stem(word) for word in words if word.lower() not in _COMMON] or [_stem(word) for word in words]
+    hits = [hit for page in doc_pages() for hit in _hits(page, tuple(dict.fromkeys(asked)))]
     return tuple(sorted(hits, key=lambda hit: -hit.score))
 
 
+def _stem(word: str) -> str:
+    """Without the ending: `deleted` finds `delete`, and `automatically` finds `automatic`."""
+    word = word.lower()
+    ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= 4), "")
+    return word.removesuffix(ending)
+
+
 def _hits(page: DocPage, words: Sequence[str]) -> Iterator[PageHit]:
+    name = f"{page.name} {page.title}".lower()
     for heading, body in _parts(page.text):
-        text = f"{page.title}\n{heading}\n{body}".lower()
-        if not all(word in text for word in words):
-            continue
+        here, title = body.lower(), heading.lower()
+        found = [word for word in words if word in here or word in title or word in name]
         lines = [line for line in body.splitlines() if any(word in line.lower() for word in words)]
-        titles = [f"{page.name} {page.title}".lower(), heading.lower()]
-        in_text = sum(min(body.lower().count(word), 5) for word in words)
-        if lines or any(word in heading.lower() for word in words):
-            score = 15 * sum(word in title for word in words for title in titles) + in_text
-            first = " ".join(lines[0].split()) if lines else ""
-            yield PageHit(page=page.name, heading=heading, line=first, score=score)
+        if 2 * len(found) < len(words) or not (lines or any(word in title for word in words)):
+            continue
+        titles = sum(word in text for word in found for text in (name, title))
+        in_text = sum(min(here.count(word), 5) for word in found)
+        score = 100 * len(found) + 15 * titles + 10 * (page.section == "how-to") + in_text
+        best = max(lines, key=lambda line: sum(word in line.lower() for word in words), default="")
+        yield PageHit(page=page.name, heading=heading, line=" ".join(best.split()), score=score)
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:

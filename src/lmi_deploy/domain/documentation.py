@@ -17,7 +17,7 @@ class DocPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageHit:
-    """A part of a page that contains all the words; `line` is the first line with one of them."""
+    """A part of a page that contains some of the words; `line` is the line with most of them."""
 
     page: str
     heading: str

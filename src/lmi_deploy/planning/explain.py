@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from lmi_deploy.catalog import options
+from lmi_deploy.catalog.doc_pages import find_page
 from lmi_deploy.catalog.failure_classes import failure_classes
 from lmi_deploy.catalog.known_failures import Failure, failures
 from lmi_deploy.domain.documentation import WordMeaning
 from lmi_deploy.errors import EXIT_ADVICE, EXIT_CODES, LmiError, UsageRefused
+from lmi_deploy.planning.cause_search import find_causes
 from lmi_deploy.planning.setting_names import settings_text, with_recipe_keys
 from lmi_deploy.recipe.model.field_types import Key, KeyGroup
 from lmi_deploy.recipe.model.key_readers import RECIPE
@@ -18,17 +20,19 @@ from lmi_deploy.recipe.name_suggestions import nearest
 from lmi_deploy.recipe.option_descriptions import described_engines, engine_options, values_text
 from lmi_deploy.recipe.reference_page import default_text, kind_text
 
+_SPOKEN: Final = {"oom": "torch.OutOfMemoryError: CUDA out of memory", "out of memory": "CUDA out of memory"}
+"""What people call a failure, and what a log says."""
 _PREFIXES: Final = ("options.", "option.", "properties.", "--")
 
 
 def explain(word: str) -> tuple[WordMeaning, ...]:
     """Every meaning of the word; UsageRefused, with the nearest word, if it has none."""
     asked = _spoken(word)
-    found = tuple(each for source in _SOURCES for each in source(asked))
+    found = tuple(each for source in _SOURCES for each in source(asked)) or tuple(_of_text(word))
     if not found:
         near = nearest(asked, [*_words()])
         raise UsageRefused(
-            f"{word}: not a recipe key, an option, a failure, an error or an exit code",
+            f"{word}: not a recipe key, an option, an engine, a failure, an error, an exit code, or a page",
             hint=f"did you mean {near}? `lmi docs` lists the pages, `lmi docs {word}` searches them"
             if near
             else f"`lmi docs {word}` searches the pages",
@@ -136,6 +140,25 @@ def _failure(failure: Failure) -> WordMeaning:
     wrapper = "It only says that something failed; the cause is in other lines. "
     text = wrapper * (failure.level == "wrapper") + failure.cause
     return WordMeaning(kind="failure", name=failure.id, text=text, facts=_given(facts), page="failures")
+
+
+def _of_text(text: str) -> Iterator[WordMeaning]:
+    """What a log or an error says, by the patterns of `lmi diagnose`; a page of this name, and an engine."""
+    known = {failure.id: failure for failure in failures()}
+    for cause in find_causes([_SPOKEN.get(text.lower(), text)]):
+        if cause.id in known:
+            yield _failure(known[cause.id])
+        elif cause.explained:
+            facts = (("do", cause.remedy), ("seen", cause.source))
+            yield WordMeaning(
+                kind="failure", name=cause.id, text=cause.cause, facts=_given(facts), page="failures"
+            )
+    if text.lower() in described_engines():
+        names = ", ".join(option.name for option in engine_options(text.lower()))
+        text_of = f"An engine: `engine: {text.lower()}` in a recipe. Its options: {names}."
+        yield WordMeaning(kind="engine", name=text.lower(), text=plain(text_of), page="engines")
+    if page := find_page(text):
+        yield WordMeaning(kind="page", name=page.name, text=page.title, page=page.name)
 
 
 def _of_errors(word: str) -> Iterator[WordMeaning]:

@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from lmi_deploy.catalog.doc_pages import doc_pages, find_page, search_pages
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,8 +49,21 @@ def test_marks_of_the_tests_are_no_part_of_a_page() -> None:
     assert not [page.name for page in doc_pages() if "<!-- run" in page.text]
 
 
-def test_search_finds_parts_with_all_words_best_first() -> None:
-    hits = search_pages(["roll", "back"])
-    assert hits[0].page == "roll-back"
-    assert search_pages(["token", "gated"])
+@pytest.mark.parametrize(
+    ("question", "page"),
+    [
+        ("roll back", "roll-back"),
+        ("delete automatically weekend", "control-costs"),
+        ("pin image version upgrade vllm", "images"),
+        ("private VPC no internet KMS", "use-networks-and-keys"),
+        ("endpoint failed reason", "failures"),
+        ("stream tokens with the openai client", "use-openai-clients"),
+    ],
+)
+def test_search_finds_the_part_with_most_of_the_words_first(question: str, page: str) -> None:
+    assert search_pages(question.split())[0].page == page
+
+
+def test_search_for_words_of_no_page_finds_nothing() -> None:
     assert not search_pages(["qwertyuiop"])
+    assert not search_pages(["qwertyuiop", "asdfghjkl", "region"])

@@ -54,7 +54,7 @@ def _search(view: View, words: tuple[str, ...]) -> None:
     if not hits:
         near = nearest(words[0], [page.name for page in doc_pages()])
         raise NotFound(
-            f"{' '.join(words)}: no page has this name or all these words",
+            f"{' '.join(words)}: no page has this name, or half of these words",
             hint=f"did you mean `lmi docs {near}`?" if near else "`lmi docs` lists the pages",
         )
     view.words(hit_lines(hits))
