@@ -95,6 +95,17 @@ def test_failed_deployment_is_diagnosed_by_up_status_and_diagnose(app: LocalApp)
     assert "the whole log: lmi logs tiny" in app.lmi("diagnose", "tiny").out
 
 
+def test_deployment_that_serves_is_said_to_before_the_failures_of_its_requests(app: LocalApp) -> None:
+    app.servers.next.append(Behaviour(why=LOG))
+    assert app.lmi("up", "--yes").code == 0
+    found = app.lmi("diagnose", "tiny")
+    assert found.out.splitlines()[0] == (
+        "the deployment is in step: it serves. What its log shows failed in a request, or in an earlier start:"
+    )
+    assert found.out.splitlines()[1].startswith("cause: ")
+    assert app.lmi("diagnose", "tiny", "--json").result["serves"]
+
+
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 def test_server_that_fails_in_the_foreground_is_diagnosed_or_says_how(
     app: LocalApp, flags: tuple[str, ...]

@@ -390,7 +390,7 @@ def test_unknown_fit_ends_with_1_and_names_what_is_missing(
 @pytest.mark.parametrize(
     ("flags", "missing"),
     [
-        ((), "add --instance TYPE, or --gpu NAME --gpus N"),
+        ((), "`lmi instances --fits MODEL` lists the types that hold it"),
         (("--gpu", "A100"), "A100-40GB and A100-80GB"),
         (("--gpu", "Voodoo2"), "lmi knows T4, L4"),
         (("--instance", "ml.g5.3xlarge"), "no instance type ml.g5.3xlarge"),

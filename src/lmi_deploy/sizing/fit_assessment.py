@@ -91,7 +91,10 @@ def assess(
     """
     try:
         if devices is None:
-            raise CannotTell("no instance type and no GPU given; add --instance TYPE, or --gpu NAME --gpus N")
+            raise CannotTell(
+                "no instance type and no GPU given; `lmi instances --fits MODEL` lists the types that hold it, and "
+                "--instance TYPE, or --gpu NAME --gpus N, checks one"
+            )
         if reason := unsupported(checkpoint.table, request, devices):
             return Fit(verdict="does-not-fit", reason=reason, devices=devices)
         return _fit_of(_subject(checkpoint, request, devices), checkpoint, limits=limits)

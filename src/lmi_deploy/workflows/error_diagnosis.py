@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import LmiError
@@ -25,6 +25,8 @@ class DiagnosedLog:
 
     causes: tuple[Cause, ...]
     lines: int
+    serves: bool = False
+    """Whether the deployment is in step: then what failed was a request, or an earlier start."""
 
 
 def explain(error: LmiError, engine: str) -> None:
@@ -63,7 +65,8 @@ def of_deployment(ref: DeploymentRef, deps: Dependencies) -> DiagnosedLog:
     record = observed.record
     generation = (record.current or record.coming) if record else None
     engine = generation.serving.engine if generation else ""
-    return of_excerpt(excerpt(target.logs(observed.ref, follow=False)), engine)
+    serves = target.status_of(observed)[0] == "in-step"
+    return replace(of_excerpt(excerpt(target.logs(observed.ref, follow=False)), engine), serves=serves)
 
 
 def advice(found: Cause) -> str:

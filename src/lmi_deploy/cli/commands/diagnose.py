@@ -35,7 +35,8 @@ def command(*, name: str | None, where: TargetOptions, log_file: str | None, as_
 
     The log is that of `lmi logs NAME`, or any file, also of a server that lmi did not deploy. The causes are found by
     the table of known failures, by the messages in the sources of vLLM, transformers and others, and by the structure
-    of the log. Without a failure in the log, the list is empty. The exit code is 0 whenever the log was read.
+    of the log. Of a deployment that serves it says so first. Without a failure in the log, the list is empty. The exit
+    code is 0 whenever the log was read.
     """
     if log_file is None:
         context = open_context(as_json=as_json)
@@ -45,8 +46,15 @@ def command(*, name: str | None, where: TargetOptions, log_file: str | None, as_
         raise UsageRefused("a deployment and --log were given", hint="give one of them")
     else:
         view, found, log = open_view(as_json=as_json), _of_file(log_file), log_file
-    words = _words(found.causes, lines=found.lines, log="standard input" if log == "-" else log)
-    fields = {"causes": [as_fields(cause) for cause in found.causes], "lines": found.lines}
+    words = [*_words(found.causes, lines=found.lines, log="standard input" if log == "-" else log)]
+    if found.serves:
+        more = " What its log shows failed in a request, or in an earlier start:" if found.causes else ""
+        words = [f"the deployment is in step: it serves.{more}", *words]
+    fields = {
+        "causes": [as_fields(cause) for cause in found.causes],
+        "lines": found.lines,
+        "serves": found.serves,
+    }
     view.result(fields, "\n".join(words))
 
 

@@ -131,6 +131,8 @@ class CauseFields(TypedDict):
 class DiagnoseResult(TypedDict):
     causes: list[CauseFields]
     lines: int
+    serves: bool
+    """Whether the deployment is in step: then what failed was a request, or an earlier start. False for a file."""
 
 
 class RollbackResult(DeploymentFields):
