@@ -180,7 +180,8 @@ class LocalApp:
         pipe."""
         kind = Terminal if terminal else io.TextIOWrapper
         out, err = _stream(io.TextIOWrapper), _stream(kind)
-        with redirect_stdout(out), redirect_stderr(err), _stdin(kind(io.BytesIO(stdin), encoding="utf-8")):
+        given = kind(io.BytesIO(stdin), encoding="utf-8")
+        with redirect_stdout(out), redirect_stderr(err), _stdin(given), _own_environment():
             code = run(lmi, argv, given=DependenciesFactory(self.deps))
         ran = Ran(code, _text(out), _text(err))
         require_described(argv, ran.out)
@@ -224,6 +225,17 @@ def _text(stream: io.TextIOWrapper) -> str:
     raw = stream.buffer
     assert isinstance(raw, io.BytesIO)
     return raw.getvalue().decode()
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """What a command sets for itself (`--debug`) ends with it, as with a process."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def test_interrupted_up_names_the_running_job_and_its_price(by_job: CloudApp) ->
     output = end_early(by_job, KeyboardInterrupt)
     (job,) = running(by_job)
     assert f"the transfer job {job} is InProgress and still costs {COST}" in output
-    assert "`lmi up` waits for it, `lmi down tiny` stops it" in output
+    assert "`lmi up` waits for it, `lmi down tiny --region us-east-1` stops it" in output
 
 
 def test_failed_up_names_the_running_job_and_its_price(by_job: CloudApp) -> None:
