@@ -72,7 +72,8 @@ def return_to_previous(
     Whether the previous one serves again. The hint of `error`, which the caller raises, says what serves.
     """
     target, name = deps.targets[ref.target], ref.name
-    observed = target.observe(ref)
+    # The tag search may not know the previous version's resources yet.
+    observed = target.confirm(target.observe(ref))
     previous = observed.record.current if observed.record else None
     served = failed is not None and observed.serving == failed.server
     if not isinstance(error, DeployFailed) or failed is None or previous is None or not served:

@@ -40,7 +40,11 @@ def repaired(app: CloudApp) -> None:
     app.cloud.account_state.answer = ok_response
 
 
-def test_previous_version_serves_again(app: CloudApp, serving: str) -> None:
+@pytest.mark.parametrize("lag", [0.0, 3600.0])
+def test_previous_version_serves_again(app: CloudApp, lag: float) -> None:
+    """Also while the tag search does not know its resources yet."""
+    app.cloud.account_state.tag_lag = lag
+    serving = deployed(app)
     result = app.lmi("up", "--yes", *CHANGED)
     assert result.code == 1
     assert "the new version failed its probe; going back" in result.err
