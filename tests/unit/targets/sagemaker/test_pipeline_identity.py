@@ -18,12 +18,23 @@ GITHUB = "token.actions.githubusercontent.com"
         ("github:acme/models@release/2", "repo:acme/models:ref:refs/heads/release/2"),
         ("github:acme/models#production", "repo:acme/models:environment:production"),
         ("github:acme/models@*", "repo:acme/models:*"),
+        ("github:acme@1/models@2", "repo:acme@1/models@2:ref:refs/heads/main"),
+        ("github:acme@1/models@2#production", "repo:acme@1/models@2:environment:production"),
+        ("github:acme/models@2", "repo:acme/models:ref:refs/heads/2"),
         ("gitlab:acme/ml/models", "project_path:acme/ml/models:ref_type:branch:ref:main"),
         ("gitlab:acme/models@*", "project_path:acme/models:*"),
     ],
 )
 def test_subject_is_the_one_that_the_system_writes_into_its_tokens(text: str, subject: str) -> None:
-    assert parse_pipeline(text).subject == subject
+    assert parse_pipeline(text).subjects == (subject,)
+
+
+@pytest.mark.parametrize("path", ["acme/models", "acme@123456/models@456789"])
+def test_branches_and_pull_requests_share_one_role(path: str) -> None:
+    identity = parse_pipeline(f"github:{path}@main,pull_request")
+    assert identity.subjects == (f"repo:{path}:ref:refs/heads/main", f"repo:{path}:pull_request")
+    condition = identity.trust(ACCOUNT, "aws")["Statement"][0]["Condition"]
+    assert condition["StringEquals"][f"{GITHUB}:sub"] == [*identity.subjects]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +46,9 @@ def test_subject_is_the_one_that_the_system_writes_into_its_tokens(text: str, su
         "github:*/*",
         "gitlab:acme/models#production",
         "github:a/b@",
+        "github:a/b@main,",
+        "github:a@1/b@main@main",
+        "gitlab:a@1/b@2@main",
         "",
     ],
 )

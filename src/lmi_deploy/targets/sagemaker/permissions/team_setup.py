@@ -42,7 +42,7 @@ def team_setup(spec: Spec, *, prefix: str = "", pipeline: PipelineIdentity | Non
             WantedRole(
                 name=f"{base}-pipeline",
                 path="/",
-                use=f"deploys from a pipeline ({pipeline.subject})",
+                use=f"deploys from a pipeline ({' or '.join(pipeline.subjects)})",
                 trust=pipeline.trust(place.account, place.partition),
                 inline={} if managed else {f"{base}-deployer": found.deployer.document},
                 attached=(arn,) if managed else (),
