@@ -149,6 +149,7 @@ def test_changes_without_a_watched_lock_are_sent(side: str, request: pytest.Fixt
     assert cloud.hosting.endpoint("chat") is None
 
 
+@pytest.mark.landing  # botocore waits in real time
 def test_throttling_is_waited_out_for_minutes_while_a_lock_is_held(
     emulated: tuple[Cloud, BucketServices, LeaseGuard], aws: Emulated
 ) -> None:
