@@ -39,15 +39,9 @@ def pytest_runtestloop() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """versitygw is built with Go, for a minute and a half: `make test` needs Python and make alone."""
     for item in items:
-        values = (
-            item.callspec.params.values()
-            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
-            else ()
-        )
-        if "versity" in {
-            *getattr(item, "fixturenames", ()),
-            *(value for value in values if isinstance(value, str)),
-        }:
+        values = getattr(getattr(item, "callspec", None), "params", {}).values()
+        names = (*getattr(item, "fixturenames", ()), *(one for one in values if isinstance(one, str)))
+        if "versity" in names:
             item.add_marker(pytest.mark.landing)
 
 

@@ -58,11 +58,10 @@ class Step:
             return self.commands
         tests = (*self.folders, *(f"--ignore={folder}" for folder in self.besides))
         # In the order given: by itself, xdist would start files of few tests last, however long these take.
-        parallel = ("-n", str(self.processes), "--dist", "loadfile", "--no-loadscope-reorder")
+        several = ("-n", str(self.processes), "--dist", "loadfile", "--no-loadscope-reorder")
+        parallel = several if self.processes > 1 else ()
         report = ("-o", "junit_family=xunit1", f"--junitxml={self.report(folder)}")
-        return (
-            _program("pytest", "-q", *tests, "-m", TIERS[tier], *parallel * (self.processes > 1), *report),
-        )
+        return (_program("pytest", "-q", *tests, "-m", TIERS[tier], *parallel, *report),)
 
     def report(self, folder: Path) -> Path:
         """What pytest writes about the tests, in JUnit's form."""

@@ -40,8 +40,8 @@ class StandIn:
     settings: tuple[str, ...] = ()
     replaced: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
-    """Packages that an image with the engine has, and that it or DJL's service imports: `package==version`."""
+    requires: Mapping[str, str] = field(default_factory=dict)
+    """By module that it or DJL's service imports, the package (`name==version`), which an image with the engine has."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """By module, the folder that is put on the path where it is not installed."""
     server: str = ""

@@ -42,6 +42,11 @@ class DeploymentRef:
         return self.name if self.shared else ""
 
     @property
+    def down_command(self) -> str:
+        """It deletes a deployment on SageMaker from any machine, whatever its default region."""
+        return f"lmi down {self.name} --region {self.region}"
+
+    @property
     def is_here(self) -> bool:
         """Whether it runs on this machine."""
         return self.target == "local"

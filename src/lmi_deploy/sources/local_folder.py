@@ -87,18 +87,18 @@ def _files(model_id: str) -> tuple[Path, list[Path]]:
             hint="check the path; for a model on the Hub write owner/name, without ./",
         )
     files = sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
+    folder = root.resolve()
     for path in files:
-        _require_inside(path, root)
+        if path.is_symlink():
+            _require_inside(path, folder)
     return root, files
 
 
-def _require_inside(path: Path, root: Path) -> None:
+def _require_inside(path: Path, folder: Path) -> None:
     """A link out of the folder would upload any file of this machine: the recipe may be a stranger's. In the Hub's
     cache the files of a snapshot are links to the blobs of the same model.
     """
-    if not path.is_symlink():
-        return
-    target, folder = path.resolve(), root.resolve()
+    target = path.resolve()
     of_cache = folder.parent.name == "snapshots" and target.is_relative_to(folder.parents[1] / "blobs")
     if not (of_cache or target.is_relative_to(folder)):
         raise Refused(

@@ -15,7 +15,6 @@ from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING
-from lmi_deploy.domain.serving_record import CandidateServing
 from lmi_deploy.errors import LmiError, Refused, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.list_deployments import list_with_status
@@ -162,19 +161,17 @@ def _of_generations(
         )
         yield usage
         if candidate:
-            yield _of_candidate(candidate, usage, price)
+            yield _of_candidate(usage, candidate.instance, candidate.serving.cloud.count, price)
 
 
-def _of_candidate(
-    candidate: CandidateServing, main: Usage, price: Callable[[str, str], Price | None]
-) -> Usage:
+def _of_candidate(main: Usage, instance: str, count: int, price: Callable[[str, str], Price | None]) -> Usage:
     return replace(
         main,
         variant="candidate",
-        instance=candidate.instance,
-        count=candidate.serving.cloud.count,
+        instance=instance,
+        count=count,
         autoscaled=False,
-        price=price(main.ref.region, candidate.instance),
+        price=price(main.ref.region, instance),
     )
 
 
@@ -216,14 +213,7 @@ def _of_endpoint(
     )
     yield usage
     if settings.candidate:
-        other = settings.candidate
-        yield replace(
-            usage,
-            variant="candidate",
-            instance=other.instance,
-            count=other.count,
-            price=price(one.ref.region, other.instance),
-        )
+        yield _of_candidate(usage, settings.candidate.instance, settings.candidate.count, price)
 
 
 def _spans(

@@ -177,7 +177,7 @@ class _Attempt:
         cost = case.estimate.figure("cost")
         return (
             f"{ref.name} could not be looked at again: if its endpoint exists, it costs {cost}, until "
-            f"`lmi down {ref.name} --region {ref.region}` deletes it"
+            f"`{ref.down_command}` deletes it"
         )
 
 

@@ -76,7 +76,7 @@ def _existing(recipe: Recipe, deps: Dependencies) -> Observed | None:
         places = " and ".join(one.ref.region for one in found)
         raise Refused(
             f"{recipe.name} exists in {places}",
-            hint=f"delete one: `lmi down {recipe.name} --region {found[-1].ref.region}`",
+            hint=f"delete one: `{found[-1].ref.down_command}`",
         )
     return found[0] if found else None
 

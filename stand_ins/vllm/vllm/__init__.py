@@ -213,14 +213,16 @@ class OpenAIServingModels:
     config: Any
     paths: list[BaseModelPath]
 
-    def refusal(self, request: _Request) -> ErrorResponse | None:
+    async def refusal(self, request: _Request, engine: Any) -> ErrorResponse | None:
         if request.model and request.model not in [path.name for path in self.paths]:
             return ErrorResponse(message=f"The model `{request.model}` does not exist.", code=404)
-        return (
-            ErrorResponse(message="max_tokens must be at least 1", code=400)
-            if request.max_tokens < 1
-            else None
-        )
+        if request.max_tokens < 1:
+            return ErrorResponse(message="max_tokens must be at least 1", code=400)
+        try:
+            await engine.add_request()
+        except ValueError as error:
+            return ErrorResponse(message=str(error), code=400)
+        return None
 
 
 class OpenAIServingChat:
@@ -228,12 +230,8 @@ class OpenAIServingChat:
         self.engine, self.models = engine, models
 
     async def create_chat_completion(self, request: ChatCompletionRequest) -> Any:
-        if refusal := self.models.refusal(request):
+        if refusal := await self.models.refusal(request, self.engine):
             return refusal
-        try:
-            await self.engine.add_request()
-        except ValueError as error:
-            return ErrorResponse(message=str(error), code=400)
         if request.stream:
             return _events(request, "chat.completion.chunk", lambda word: {"delta": {"content": word}})
         response = {"role": "assistant", "content": "".join(request.words)}
@@ -245,12 +243,8 @@ class OpenAIServingCompletion:
         self.engine, self.models = engine, models
 
     async def create_completion(self, request: CompletionRequest) -> Any:
-        if refusal := self.models.refusal(request):
+        if refusal := await self.models.refusal(request, self.engine):
             return refusal
-        try:
-            await self.engine.add_request()
-        except ValueError as error:
-            return ErrorResponse(message=str(error), code=400)
         if request.stream:
             return _events(
                 request, "text_completion", lambda word: {"text": word, "logprobs": _logprobs(word)}

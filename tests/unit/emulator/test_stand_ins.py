@@ -64,7 +64,6 @@ def servers(started: StartedServers, root: Path, *, real: bool = False) -> Serve
 
 
 def launch(folder: Path, *, entry_point: str = SERVICE, image: str = LMI) -> Launch:
-
     (folder / "model").mkdir()
     (folder / "model" / "serving.properties").write_text(f"engine=Python\noption.entryPoint={entry_point}\n")
     return Launch(

@@ -76,6 +76,6 @@ def _report_absent(teardown: down.TeardownPlan, context: CommandContext) -> None
         places = " and ".join(sorted({one.region for one in others.found}))
         raise Refused(
             f"{ref.name}: not found {where}, but it exists in {places}",
-            hint=f"nothing was deleted. `lmi down {ref.name} --region {others.found[0].region}` deletes it there",
+            hint=f"nothing was deleted. `{others.found[0].down_command}` deletes it there",
         )
     context.view.note(f"{ref.name}: not found {where}{others.words}")

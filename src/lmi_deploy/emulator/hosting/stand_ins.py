@@ -116,11 +116,10 @@ class ServersWithStandIns:
 
     def _missing(self, stand_in: StandIn, python: Path) -> list[str]:
         """The folders of what the interpreter lacks for it."""
-        lacks = tuple(one for one in stand_in.requires if not self.imports(python, _module(one)))
+        lacks = tuple(one for name, one in stand_in.requires.items() if not self.imports(python, name))
+        instead = [one for name, one in stand_in.instead.items() if not self.imports(python, name)]
         folders = [self.install(python, lacks)] if lacks else []
-        folders += [
-            stand_in.folder / one for name, one in stand_in.instead.items() if not self.imports(python, name)
-        ]
+        folders += [stand_in.folder / one for one in instead]
         return [str(folder) for folder in folders]
 
     def _start_program(self, stand_in: StandIn, launch: Launch) -> ObservedServer:
@@ -135,11 +134,6 @@ class ServersWithStandIns:
         )
         self._programs[launch.home] = (process, port)
         return self.status(launch.home)
-
-
-def _module(requirement: str) -> str:
-    package = requirement.partition("==")[0]
-    return {"pillow": "PIL"}.get(package, package)
 
 
 def _replace_lines(stand_in: StandIn, launch: Launch) -> None:

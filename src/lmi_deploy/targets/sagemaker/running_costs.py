@@ -128,13 +128,8 @@ def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:
     what = f"the endpoint {name} is {endpoint.status}"
     if endpoint.shared:
         what = f"the model {name} is {endpoint.status} on the shared endpoint {endpoint.shared}, which runs"
-    ends = f"`{_down(observed.ref)}` deletes it"
+    ends = f"`{observed.ref.down_command}` deletes it"
     return f"{what} and still costs {cost}; {ends}" if cost else f"{what} and still costs money; {ends}"
-
-
-def _down(ref: DeploymentRef) -> str:
-    """As it works on any machine, whatever its default region."""
-    return f"lmi down {ref.name} --region {ref.region}"
 
 
 def _remaining_job_cost(job: ObservedJob, ref: DeploymentRef, prices: Prices) -> str:
@@ -144,11 +139,11 @@ def _remaining_job_cost(job: ObservedJob, ref: DeploymentRef, prices: Prices) ->
     if job.purpose == "load":
         ends = f"`lmi gc --region {ref.region}` stops it"
         return f"the load job {job.name} is {job.status} and still costs {cost}; {ends}"
-    ends = f"`lmi up` waits for it, `{_down(ref)}` stops it"
+    ends = f"`lmi up` waits for it, `{ref.down_command}` stops it"
     return f"the transfer job {job.name} is {job.status} and still costs {cost}; {ends}"
 
 
 def _remaining_compile_cost(job: ObservedJob, ref: DeploymentRef, prices: Prices) -> str:
     cost = _job_hourly(job, prices) or "an unknown price"
-    ends = f"`lmi compile` waits for it, `{_down(ref)}` stops it"
+    ends = f"`lmi compile` waits for it, `{ref.down_command}` stops it"
     return f"the compile job {job.name} is {job.status} and still costs {cost}; {ends}"
