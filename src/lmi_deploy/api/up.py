@@ -55,7 +55,8 @@ def _steps(
         prepared = up_workflow.prepare(opened(recipe).parse(), deps, probe=probe, force_fit=force_fit)
     prepared.require_affordable(max_hourly)
     yield from (Notice(text=notice) for notice in prepared.notices)
-    options = DeployOptions(probe=probe, detach=detach, max_hourly=max_hourly)
+    unattended = not isinstance(recipe, Plan)
+    options = DeployOptions(probe=probe, detach=detach, max_hourly=max_hourly, unattended=unattended)
     deployed = yield from deploying(prepared, deps, options)
     return Deployment(deployed.ref, deps)
 

@@ -40,9 +40,12 @@ class Agreement:
             prices=prices or {},
         )
 
-    def require(self, now: Plan) -> None:
-        """Refused for an action that was not shown. Fewer actions are accepted: they were carried out since."""
-        surprises = [action.title for action in binding(now) if digest(action) not in self.actions]
+    def require(self, now: Plan, *, free: tuple[type[Action], ...] = ()) -> None:
+        """Refused for an action that was not shown, unless it is of a kind in `free`. Fewer actions are accepted: they
+        were carried out since.
+        """
+        new = [action for action in binding(now) if digest(action) not in self.actions]
+        surprises = [action.title for action in new if not isinstance(action, free)]
         if surprises:
             raise Refused(
                 f"{now.deployment}: the plan is stale: it would now also {', '.join(surprises)}", hint=_HINT
@@ -56,9 +59,9 @@ class Agreement:
             )
 
 
-def require_agreed(shown: Plan, now: Plan) -> None:
+def require_agreed(shown: Plan, now: Plan, *, free: tuple[type[Action], ...] = ()) -> None:
     """The same, in the process that showed the plan."""
-    Agreement.to(shown).require(now)
+    Agreement.to(shown).require(now, free=free)
 
 
 def require_price(name: str, shown: Mapping[str, float], now: Mapping[str, Price]) -> None:

@@ -28,13 +28,16 @@ _REPEATED = frozenset({Phase.WAIT, Phase.PROBE, Phase.SWITCH})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
     """`detach`: return once the server is starting; `lmi wait` does the rest. `rollback`: to the previous generation,
-    if the new one fails its probe while it serves. `max_hourly`: the most that another region of the recipe may cost.
+    if the new one fails its probe while it serves. `max_hourly`: the most that another region of the recipe may cost,
+    or a shared endpoint that is gone since the plan. `unattended`: nobody agreed to one plan, so that such an endpoint
+    is created again.
     """
 
     probe: bool = True
     detach: bool = False
     rollback: bool = True
     max_hourly: float | None = None
+    unattended: bool = False
 
 
 AS_USUAL: Final = DeployOptions()

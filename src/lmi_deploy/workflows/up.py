@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import CandidateSpec, Spec
-from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
 from lmi_deploy.domain.local_actions import BuildEnvironment, BuildImage, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
+from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint, DeleteSharedEndpoint
 from lmi_deploy.errors import DeployFailed, LmiError, NoCapacity, NotCompiled, QuotaExceeded, UsageRefused
 from lmi_deploy.planning.adapter_checks import adapter_notes
 from lmi_deploy.planning.additional_models import with_adapter_options
@@ -36,6 +37,9 @@ from lmi_deploy.workflows.model_validation import review_with_draft
 from lmi_deploy.workflows.price_refresh import price_table
 from lmi_deploy.workflows.region_fallback import leave_region, prepare_in_regions
 from lmi_deploy.workflows.safetensors_headers import gathered_checkpoint
+
+_SHARED_ENDPOINT = (CreateSharedEndpoint, DeleteSharedEndpoint)
+"""Other deployments create and delete it between a plan and the lock of this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +258,14 @@ def _execute(deployment: DeploymentPlan, deps: Dependencies, options: DeployOpti
         fresh = make_plan(
             deployment.spec, deployment.artifact, deps, probe=options.probe, before=deployment.inventory
         )
-        require_agreed(deployment.plan, fresh.plan)
+        free = _SHARED_ENDPOINT if options.unattended else ()
+        require_agreed(deployment.plan, fresh.plan, free=free)
+        new = [action for action in fresh.plan.actions if isinstance(action, free)]
+        if any(action not in deployment.plan.actions for action in new):
+            fresh.require_affordable(options.max_hourly)
+            titles = ", ".join(action.title for action in new)
+            yield Notice(text=f"the shared endpoint has changed: lmi will also {titles}")
+            yield Notice(text=fresh.estimate.figure("cost"))
         yield from deploy(fresh, deps, options)
 
 

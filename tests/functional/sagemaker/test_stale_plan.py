@@ -13,6 +13,8 @@ import pytest
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.workflows.dependencies import Dependencies
+from tests.functional.sagemaker.test_shared_endpoint import GPUS
+from tests.functional.sagemaker.test_shared_endpoint import write as write_on_shared_endpoint
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_scenarios import CHANGED, SCALED
 from tests.support.local_app import RECIPE as LOCAL
@@ -138,6 +140,36 @@ def test_down_deletes_only_the_endpoint_that_was_shown(shared: SharedApp) -> Non
     result = shared.lmi(*DOWN)
     assert (result.code, "it would now also delete the endpoint tiny" in result.err) == (5, True), result.err
     assert [*shared.endpoints] == ["tiny"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says"),
+    [
+        (("--yes",), 0, "lmi will also create the shared endpoint team"),
+        (("--yes", "--max-hourly", "6"), 5, "may cost $7.09 an hour"),
+    ],
+)
+def test_shared_endpoint_that_went_meanwhile_is_created_again(
+    shared: SharedApp, argv: tuple[str, ...], code: int, says: str
+) -> None:
+    for name in ("chat", "code"):
+        write_on_shared_endpoint(name)
+    shared.cloud.prices.hourly_of[GPUS] = 7.09
+    shared.up("chat.yaml")
+    shared.others.append(lambda: shared.lmi("down", "chat", "--yes"))
+    result = shared.lmi("up", "code.yaml", *argv)
+    assert (result.code, says in result.err) == (code, True), result.err
+    assert [*shared.endpoints] == ([] if code else ["team"])
+
+
+def test_shared_endpoint_that_went_meanwhile_makes_a_saved_plan_stale(shared: SharedApp) -> None:
+    for name in ("chat", "code"):
+        write_on_shared_endpoint(name)
+    shared.up("chat.yaml")
+    shared.lmi("plan", "code.yaml", "--out", "plan.json")
+    shared.lmi("down", "chat", "--yes")
+    result = shared.lmi("up", "plan.json", "--yes")
+    assert (result.code, "the plan is stale" in result.err) == (5, True)
 
 
 def test_rollback_is_refused_after_another_generation_was_deployed(shared: SharedApp) -> None:

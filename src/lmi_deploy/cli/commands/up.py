@@ -138,6 +138,7 @@ def _up_one(
         detach=options.detach,
         rollback=not options.no_rollback,
         max_hourly=max_hourly,
+        unattended=yes and options.agreed is None and not (recipe or "").endswith(PLAN_SUFFIX),
     )
     deployment = context.outcome(
         deploying(deployment, context.deps, how, check_handler=options.check_handler)
