@@ -1,12 +1,14 @@
 """Lifecycles of a deployment whose `lmi` processes get signals at random moments, by a seed.
 
-A lifecycle is `up`, a changed `up` and `down`, each a process of its own that gets a signal at a random moment
-(or, in a fault round, random faults of AWS); then the same commands run undisturbed. They must converge and
-leave nothing.
+A lifecycle is `up`, a changed `up` and `down` (of some kinds also a compile or a load job), each a process of its own
+that gets a signal at a random moment (or, in a fault round, random faults of AWS); then the same commands run
+undisturbed. They must converge and leave nothing. Two following seeds have the same kind, and run at the same time:
+those on a shared endpoint share one.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -16,13 +18,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from tests.support.emulator_process import Emulated
+from tests.support import own_server
+from tests.support.container_image import image
+from tests.support.emulator_process import TRUST, Emulated
 from tests.support.fakes import model_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,21 +42,134 @@ AT_WORK = 0.75
 WORKING = 0.3
 """The share of the signals that are sent during the actions, and of the command's time that these take."""
 _TRACEBACK = "Traceback (most recent call last)"
-RECIPE = """\
+PLAIN = """\
 name: {name}
 model_id: ./{name}
 engine: accelerate
 instance_type: ml.g5.xlarge
 probe: {{body: '{{"inputs": "OK"}}', expect: OK}}
 """
-CHANGES = (
-    "options: {dtype: fp32}\n",
-    "endpoint: {count: 2}\n",
-    "endpoint: {tags: {team: blue}}\n",
-    "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n",
-    "options: {dtype: fp16}\nendpoint: {tags: {team: red}}\n",
-    "weights: {deliver: artifact}\n",
+SHARED = (
+    PLAIN.replace("xlarge", "12xlarge")
+    + "endpoint: {{share: {team}, component: {{accelerators: 1, memory_mb: 1024}}{more}}}\n"
 )
+OWN_CODE = """\
+name: {name}
+model_id: ./{name}
+engine: custom
+instance_type: ml.m5.xlarge
+handler: {{file: model.py}}
+probe: {{body: '{{"inputs": "OK"}}', expect: OK}}
+"""
+HANDLER = """\
+from djl_python import Output
+
+def handle(inputs):
+    return None if inputs.is_empty() else Output().add("OK")
+"""
+COMPILER = """\
+import pathlib, shutil, sys, time
+given = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+time.sleep(2)
+shutil.copytree(given["--model"], given["--output"], dirs_exist_ok=True)
+"""
+OWN_IMAGE = """\
+name: {name}
+model_id: ./{name}
+engine: custom
+instance_type: ml.c5.xlarge
+container: {{build: ./image, build_args: {{GREETING: {more}}}}}
+probe: {{body: '{{"input": "ok"}}', expect: OK}}
+"""
+TOPIC = "arn:aws:sns:us-east-1:123456789012:on-call"
+REGIONS = ("us-east-1", "us-west-2")
+"""Of some lives: the first has no capacity once."""
+NO_CAPACITY: Mapping[str, Any] = {
+    "method": "HOSTING",
+    "do": {"answer": {"status": 400, "body": "Unable to provision: InsufficientInstanceCapacity"}},
+}
+BENCH = (
+    "bench",
+    "run",
+    "{name}",
+    "--prompts",
+    "bodies.jsonl",
+    "--via",
+    "job",
+    "--cloudwatch-wait",
+    "0",
+    "-c",
+    "1",
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is deployed: a recipe, and what the second `up` makes of it. `{name}` is the deployment's, `{team}` that of
+    a shared endpoint. `also`: a command besides `up` and `down` that gets a signal: `compile` first, `bench` instead of
+    the second `up`. `containers`: it needs an emulator that runs them.
+    """
+
+    first: str
+    changed: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    containers: bool = False
+
+    @classmethod
+    def adding(cls, first: str, *changed: str) -> Kind:
+        return cls(PLAIN + first, tuple(PLAIN + one for one in changed))
+
+
+_TRIED = "endpoint: {{count: 2, candidate: {{set: {{options.dtype: fp32}}, traffic_percent: %d}}}}\n"
+KINDS: Mapping[str, Kind] = {
+    "plain": Kind.adding(
+        "",
+        "options: {{dtype: fp32}}\n",
+        "endpoint: {{count: 2}}\n",
+        "endpoint: {{tags: {{team: blue}}}}\n",
+        "endpoint: {{autoscaling: {{min: 1, max: 3, invocations_per_instance: 50}}}}\n",
+        "options: {{dtype: fp16}}\nendpoint: {{tags: {{team: red}}}}\n",
+        "weights: {{deliver: artifact}}\n",
+    ),
+    "shared": Kind(
+        SHARED.replace("{more}", ""),
+        (SHARED.replace("{more}", ", count: 2"), SHARED.replace("{more}", "") + "options: {{dtype: fp32}}\n"),
+    ),
+    "candidate": Kind.adding(
+        _TRIED % 10, _TRIED % 30, "options: {{dtype: fp32}}\n", _TRIED.replace("fp32", "fp16") % 10
+    ),
+    "asynchronous": Kind.adding(
+        "endpoint: {{asynchronous: {{}}}}\n", "endpoint: {{asynchronous: {{}}}}\noptions: {{dtype: fp32}}\n"
+    ),
+    "alarms": Kind.adding(
+        f"endpoint: {{{{alarms: {{{{topic: '{TOPIC}'}}}}}}}}\n",
+        f"endpoint: {{{{alarms: {{{{topic: '{TOPIC}', latency: {{{{threshold: 5s}}}}}}}}}}}}\n",
+        "options: {{dtype: fp32}}\n",
+    ),
+    "schedule": Kind.adding(
+        "ttl: 14d\nendpoint: {{scheduler_role: lmi-scheduler}}\n",
+        "ttl: 21d\nendpoint: {{scheduler_role: lmi-scheduler}}\n",
+        "options: {{dtype: fp32}}\n",
+    ),
+    "regions": Kind.adding(
+        "endpoint: {{regions: [us-east-1, us-west-2]}}\n",
+        "endpoint: {{regions: [us-east-1, us-west-2], count: 2}}\n",
+    ),
+    "compile": Kind(
+        OWN_CODE + "compile: {{script: compile.py, role: lmi-transfer-job}}\n",
+        (OWN_CODE + "compile: {{script: compile.py, role: lmi-transfer-job}}\nendpoint: {{count: 2}}\n",),
+        also=("compile", "recipe.yaml", "--yes"),
+        containers=True,
+    ),
+    "load": Kind(OWN_CODE, (), also=BENCH, containers=True),
+    "image": Kind(
+        OWN_IMAGE.replace("{more}", "hello"), (OWN_IMAGE.replace("{more}", "bye"),), containers=True
+    ),
+}
+
+
+def kind_of(seed: int, kinds: Sequence[str]) -> str:
+    return kinds[(seed + 1) // 2 % len(kinds)]
 
 
 @dataclass(frozen=True)
@@ -84,9 +201,11 @@ class Outcome:
 class KilledLifecycle:
     """One deployment with a name, a folder and a home of its own, in an account that may be shared."""
 
-    def __init__(self, aws: Emulated, folder: Path, seed: int) -> None:
+    def __init__(self, aws: Emulated, folder: Path, seed: int, kind: str = "plain") -> None:
         self.aws = aws
         self.name = f"life-{seed}"
+        self.kind = KINDS[kind]
+        self._team = f"team-{(seed + 1) // 2}"
         self.root = folder / self.name
         self.random = random.Random(seed)
         self.outcome = Outcome(seed)
@@ -98,10 +217,31 @@ class KilledLifecycle:
         self._environ["LMI_CACHE_HOME"] = str(self.root / "cache")
         self.up = ("up", "recipe.yaml", "--yes")
         self.down = ("down", self.name, "--yes", "--purge", "--logs")
-        self.recipe("")
+        (self.root / "model.py").write_text(HANDLER)
+        (self.root / "compile.py").write_text(COMPILER)
+        (self.root / "bodies.jsonl").write_text('{"body": {"inputs": "OK"}}\n')
+        if kind == "image":
+            self._environ |= {"LMI_CONTAINER_ENGINE": "podman"}
+            (self.root / "image").mkdir()
+            (self.root / "image" / "Dockerfile").write_text(
+                f"FROM {image(Path(own_server.__file__))}\nARG GREETING\nLABEL greeting=$GREETING\n"
+            )
+        if kind == "schedule":
+            aws.role("lmi-scheduler", trust=json.loads(json.dumps(TRUST).replace("sagemaker", "scheduler")))
+        if kind == "regions":
+            aws.fault({**NO_CAPACITY, "path": f"^/provision/{self.name}/", "times": 1})
+        self.recipe(self.kind.first)
 
-    def recipe(self, more: str) -> None:
-        (self.root / "recipe.yaml").write_text(RECIPE.format(name=self.name) + more)
+    def recipe(self, text: str) -> None:
+        (self.root / "recipe.yaml").write_text(text.format(name=self.name, team=self._team))
+
+    def steps(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Its recipes and commands: three or four."""
+        first, also = self.kind.first, tuple(word.format(name=self.name) for word in self.kind.also)
+        last = self.random.choice(self.kind.changed or (first,))
+        before = [(first, also)] if also[:1] == ("compile",) else []
+        second = (last, also if also[:1] == ("bench",) else self.up)
+        return [*before, (first, self.up), second, (last, self.down)]
 
     def start(self, *argv: str) -> subprocess.Popen[str]:
         """In a session of its own, in which no process may remain."""
@@ -216,24 +356,49 @@ def _was_starting(result: Ran, name: str) -> bool:
 
 def remaining(aws: Emulated) -> dict[str, list[str]]:
     """The names of all resources in the account, without its buckets and roles."""
-    sagemaker, s3 = aws.client("sagemaker", fresh=True), aws.client("s3", fresh=True)
-    scaling = aws.client("application-autoscaling", fresh=True)
-    logs, alarms = aws.client("logs", fresh=True), aws.client("cloudwatch", fresh=True)
-    targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
-    buckets = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
-    uploads = [s3.list_multipart_uploads(Bucket=bucket).get("Uploads", ()) for bucket in buckets]
-    found = {
-        "endpoints": _names(sagemaker, "list_endpoints", "Endpoints", "EndpointName"),
-        "configs": _names(sagemaker, "list_endpoint_configs", "EndpointConfigs", "EndpointConfigName"),
-        "models": _names(sagemaker, "list_models", "Models", "ModelName"),
-        "jobs": _names(sagemaker, "list_processing_jobs", "ProcessingJobSummaries", "ProcessingJobName"),
-        "alarms": _names(alarms, "describe_alarms", "MetricAlarms", "AlarmName"),
-        "groups": _names(logs, "describe_log_groups", "logGroups", "logGroupName"),
-        "scaling": [item["ResourceId"] for item in targets],
-        "objects": [key for bucket in buckets for key in _keys(s3, bucket)],
-        "uploads": [upload["Key"] for each in uploads for upload in each],
-    }
+    found: dict[str, list[str]] = {}
+    for region in REGIONS:
+        for kind, names in _of_region(replace(aws, region=region, _clients={})):
+            found.setdefault(kind, []).extend(names)
     return {kind: names for kind, names in found.items() if names}
+
+
+def _of_region(aws: Emulated) -> Iterator[tuple[str, list[str]]]:
+    sagemaker, s3 = aws.client("sagemaker"), aws.client("s3")
+    for kind, operation, listed in (
+        ("Endpoint", "list_endpoints", "Endpoints"),
+        ("EndpointConfig", "list_endpoint_configs", "EndpointConfigs"),
+        ("InferenceComponent", "list_inference_components", "InferenceComponents"),
+        ("Model", "list_models", "Models"),
+    ):
+        yield kind, _names(sagemaker, operation, listed, f"{kind}Name")
+    # Jobs that ended cannot be deleted, and cost nothing.
+    yield (
+        "jobs",
+        [
+            *_names(
+                sagemaker, "list_processing_jobs", "ProcessingJobSummaries", "ProcessingJobName", "InProgress"
+            ),
+            *_names(
+                sagemaker,
+                "list_optimization_jobs",
+                "OptimizationJobSummaries",
+                "OptimizationJobName",
+                "INPROGRESS",
+            ),
+        ],
+    )
+    yield "alarms", _names(aws.client("cloudwatch"), "describe_alarms", "MetricAlarms", "AlarmName")
+    yield "groups", _names(aws.client("logs"), "describe_log_groups", "logGroups", "logGroupName")
+    yield "schedules", _names(aws.client("scheduler"), "list_schedules", "Schedules", "Name")
+    yield "repositories", _names(aws.client("ecr"), "describe_repositories", "repositories", "repositoryName")
+    scaling = aws.client("application-autoscaling")
+    targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    yield "scaling", [item["ResourceId"] for item in targets]
+    buckets = [one["Name"] for one in s3.list_buckets()["Buckets"] if aws.region in one["Name"]]
+    yield "objects", [key for bucket in buckets for key in _keys(s3, bucket)]
+    uploads = [s3.list_multipart_uploads(Bucket=bucket).get("Uploads", ()) for bucket in buckets]
+    yield "uploads", [upload["Key"] for each in uploads for upload in each]
 
 
 def _session(pid: int) -> int:
@@ -243,8 +408,8 @@ def _session(pid: int) -> int:
         return 0
 
 
-def _names(client: Any, operation: str, listed: str, name: str) -> list[str]:
-    pages = client.get_paginator(operation).paginate()
+def _names(client: Any, operation: str, listed: str, name: str, status: str = "") -> list[str]:
+    pages = client.get_paginator(operation).paginate(**({"StatusEquals": status} if status else {}))
     return [item[name] for page in pages for item in page[listed]]
 
 
@@ -257,17 +422,20 @@ def _indented(text: str) -> str:
     return "\n".join(f"    | {line}" for line in text.splitlines()[-40:])
 
 
-def killed_lifecycle(aws: Emulated, folder: Path, seed: int, *, strikes: int = 3) -> Outcome:
-    """Up to `strikes` signals, over `up`, a changed `up` and `down`; each command then converges."""
-    run, started = KilledLifecycle(aws, folder, seed), time.monotonic()
-    change = run.random.choice(CHANGES)
+def killed_lifecycle(
+    aws: Emulated, folder: Path, seed: int, kind: str = "plain", *, strikes: int = 3
+) -> Outcome:
+    """Up to `strikes` signals, over its commands; each of them then converges."""
+    run, started = KilledLifecycle(aws, folder, seed, kind), time.monotonic()
     within = _usual(run)
-    for number, (more, argv) in enumerate((("", run.up), (change, run.up), (change, run.down))):
-        if number >= strikes:
-            break
-        run.recipe(more)
-        run.crash(argv, within[argv is run.down])
-        if argv is run.up and run.random.random() < 0.7:
+    steps = run.steps()
+    for number, (recipe, argv) in enumerate(steps):
+        run.recipe(recipe)
+        if number < strikes:
+            run.crash(argv, within[argv is run.down])
+        if argv[0] == "compile":  # without its result `up` is refused
+            run.converge(*argv)
+        elif argv is run.up and run.random.random() < 0.7:
             run.converge(*argv)
             plan = run.run("plan", "recipe.yaml", "--exit-code")
             if plan.code != 0:
@@ -322,21 +490,17 @@ WHERE: tuple[Mapping[str, Any], ...] = (
     {"method": "POST", "path": "^/lmi-"},
     {"path": r"record\.json|lock\.json"},
     {"path": "/invocations"},
-    {
-        "method": "HOSTING",
-        "do": {"answer": {"status": 400, "body": "Unable to provision: InsufficientInstanceCapacity"}},
-    },
+    NO_CAPACITY,
     {},
 )
 
 
-def faulty_round(aws: Emulated, folder: Path, seed: int) -> Outcome:
+def faulty_round(aws: Emulated, folder: Path, seed: int, kind: str = "plain") -> Outcome:
     """`up`, a changed `up` and `down` under faults, each then without; alone in its account, because faults
     affect all."""
-    run, started = KilledLifecycle(aws, folder, seed), time.monotonic()
-    for more, argv in (("", run.up), (run.random.choice(CHANGES), run.up), ("", run.down)):
-        if argv is run.up:
-            run.recipe(more)
+    run, started = KilledLifecycle(aws, folder, seed, kind), time.monotonic()
+    for recipe, argv in run.steps():
+        run.recipe(recipe)
         rules = [_rule(run.random) for _ in range(run.random.randint(1, 3))]
         aws.fault(*rules)
         result = run.run(*argv)

@@ -19,7 +19,7 @@ from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.hosting.resource_tasks import BackgroundTask
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.endpoints import delete_endpoint
-from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, arn_of
+from lmi_deploy.emulator.sagemaker.resources import ENDPOINT, arn_of, page
 from lmi_deploy.emulator.wire.errors import ApiError
 
 TABLE: Final = "schedules"
@@ -56,6 +56,28 @@ def get_schedule(context: EmulatorContext, request: ApiRequest) -> Mapping[str, 
     }
 
 
+def list_schedules(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    prefix, state = request.params.get("NamePrefix", ""), request.params.get("State")
+    rows = [
+        (name, row)
+        for name, row in context.table(TABLE, request.region).rows()
+        if name.startswith(prefix) and state in (None, row["params"]["State"])
+    ]
+    found, token = page(rows, request.params, order="Ascending")
+    summaries = [
+        {
+            **{key: row["params"][key] for key in ("Name", "State")},
+            "Arn": _arn(context, request.region, name),
+            "GroupName": "default",
+            "CreationDate": row["created"],
+            "LastModificationDate": row["modified"],
+            "Target": {"Arn": row["params"]["Target"]["Arn"]},
+        }
+        for name, row in found
+    ]
+    return {"Schedules": summaries, "NextToken": token or None}
+
+
 def delete_schedule(context: EmulatorContext, request: ApiRequest) -> None:
     _found(context, request)
     context.table(TABLE, request.region).drop(request.params["Name"])
@@ -65,6 +87,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "CreateSchedule": create_schedule,
     "UpdateSchedule": update_schedule,
     "GetSchedule": get_schedule,
+    "ListSchedules": list_schedules,
     "DeleteSchedule": delete_schedule,
 }
 
