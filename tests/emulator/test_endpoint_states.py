@@ -354,3 +354,11 @@ def test_lost_reply_means_the_create_was_executed(aws: Emulated, ready: str) -> 
     with pytest.raises(ConnectionClosedError):
         aws.endpoint(ready)
     assert aws.settled(ready)["EndpointStatus"] == "InService"
+
+
+def test_container_whose_weights_are_gone_does_not_start(aws: Emulated) -> None:
+    uri = aws.upload("artifacts/gone", {"serving.properties": "engine=Python\n"})
+    aws.model("gone", uri, Environment={"HF_MODEL_ID": uri.replace("artifacts/gone", "weights/gone")})
+    aws.endpoint_config("gone", "gone")
+    aws.endpoint("gone")
+    assert "did not pass the ping health check" in aws.settled("gone")["FailureReason"]

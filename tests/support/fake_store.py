@@ -112,11 +112,17 @@ class FakeStore:
             self.sent += len(body)
             return self._put(key, bytes(body))
 
-    def delete(self, keys: Sequence[str]) -> None:
+    def delete(self, keys: Sequence[str]) -> bool:
         with self._lock:
             self.calls.append("delete")
             for key in keys:
                 self.objects.pop(key, None)
+        return False
+
+    def delete_versions(self, prefix: str) -> int:
+        found = list(self.list(prefix))
+        self.delete([stored.key for stored in found])
+        return sum(stored.size for stored in found)
 
     def remove(self, key: str, *, if_etag: str) -> None:
         with self._lock:

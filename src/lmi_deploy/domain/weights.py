@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 from lmi_deploy.domain.gathered_facts import FileEntry, OidKind
+from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.s3_address import SCHEME, read_prefix
 from lmi_deploy.domain.settings_digest import ADDED, digest, digest_tag, short
 
@@ -130,6 +131,25 @@ class OrphanedWeights:
     name: str
     size: int | None
     since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedWeights:
+    """`versions_kept`: by a versioned bucket, where their bytes cost storage as before."""
+
+    name: str
+    bucket: str
+    size: int
+    versions_kept: bool
+
+    @property
+    def words(self) -> str:
+        if not self.versions_kept:
+            return f"freed {size_text(self.size)}"
+        return (
+            f"deleted {size_text(self.size)}, but the bucket keeps versions, which cost storage as before: "
+            f"`lmi weights rm {self.name} --versions --bucket {self.bucket}` deletes them"
+        )
 
 
 @digest_tag("Travel")

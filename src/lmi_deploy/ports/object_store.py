@@ -100,8 +100,13 @@ class ObjectStore(Protocol):
     ) -> StoredObject:
         """Write a small object with a checksum that S3 verifies. Conflict if a condition is false."""
 
-    def delete(self, keys: Sequence[str]) -> None:
-        """Remove objects; absent ones are no error."""
+    def delete(self, keys: Sequence[str]) -> bool:
+        """Remove objects; absent ones are no error. True if the bucket is versioned: it keeps them as earlier versions,
+        which cost storage as before.
+        """
+
+    def delete_versions(self, prefix: str) -> int:
+        """Remove every version of every object under a prefix, the current ones too; their bytes."""
 
     def remove(self, key: str, *, if_etag: str) -> None:
         """Delete exactly this version of an object; Conflict if another one exists now. A missing

@@ -16,6 +16,7 @@ from lmi_deploy.domain.weights import (
     IntegrityIssue,
     Manifest,
     OrphanedWeights,
+    RemovedWeights,
     Travel,
     weights_label,
     weights_name,
@@ -203,8 +204,9 @@ class BucketWeights:
     ) -> Generator[Event, None, tuple[IntegrityIssue, ...]]:
         return (yield from weights_maintenance.verify(self.store, manifest, key=key, deep=deep))
 
-    def remove(self, name: str, *, but: str = "") -> int:
-        return weights_maintenance.remove(self.store, name, used=self.references(but=but))
+    def remove(self, name: str, *, but: str = "", versions: bool = False) -> RemovedWeights:
+        used = self.references(but=but)
+        return weights_maintenance.remove(self.store, name, used=used, versions=versions)
 
     def copy_from(self, origin: WeightsStore, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):

@@ -14,7 +14,14 @@ from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.sagemaker.exported_stack import EXPORTED
 from lmi_deploy.domain.sagemaker.s3_layout import ARTIFACTS
 from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JOBS
-from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, manifest_key, weights_prefix
+from lmi_deploy.domain.weights import (
+    IntegrityIssue,
+    Manifest,
+    RemovedWeights,
+    StoredFile,
+    manifest_key,
+    weights_prefix,
+)
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
 from lmi_deploy.host.worker_pool import run_each
 from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, StoredObject
@@ -86,9 +93,11 @@ def _release_hint(user: str) -> str:
     return f"run `lmi down {user}` first"
 
 
-def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
-    """Delete unused weights, the manifest first: without it, partly deleted weights do not count. Returns the freed
-    bytes.
+def remove(
+    store: ObjectStore, name: str, *, used: Mapping[str, str], versions: bool = False
+) -> RemovedWeights:
+    """Delete unused weights, the manifest first: without it, partly deleted weights do not count. `versions`: with
+    every earlier version that a versioned bucket keeps.
 
     `used`: weights by name, and the deployment that uses them. Refused if these are among them.
     """
@@ -100,12 +109,21 @@ def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
     prefix = weights_prefix(name)
     existing = list(store.list(prefix))
     uploads = store.uploads(prefix)
-    if read_manifest(store, name) is None and not existing and not uploads:
+    known = read_manifest(store, name) is not None or existing or uploads
+    # A prefix of a name would delete what others use.
+    if not known and not (versions and _OURS.match(f"{prefix}.")):
         raise no_such(name, store.bucket)
-    store.delete([manifest_key(name)])
-    store.delete([stored.key for stored in existing])
+    if versions:
+        store.delete_versions(manifest_key(name))
+        size, kept = store.delete_versions(prefix), False
+        if not size and not known:
+            raise no_such(name, store.bucket)
+    else:
+        kept = store.delete([manifest_key(name)])
+        store.delete([stored.key for stored in existing])
+        size = sum(stored.size for stored in existing)
     give_up(store, uploads)
-    return sum(stored.size for stored in existing)
+    return RemovedWeights(name=name, bucket=store.bucket, size=size, versions_kept=kept)
 
 
 def exists(store: ObjectStore, name: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.errors import Conflict, IntegrityError, NotFound, UsageRefused
 from lmi_deploy.ports.object_store import ObjectStore
+from tests.support.s3_servers import S3Server
 
 BODY = b"the bytes" * 300_000
 
@@ -164,3 +165,18 @@ def test_replaced_source_is_not_copied(strict: ObjectStore) -> None:
 def test_copying_a_missing_source_is_an_error(store: ObjectStore) -> None:
     with pytest.raises(NotFound):
         store.copy("nothing", "to", size=3)
+
+
+def test_versioned_bucket_keeps_what_is_deleted_until_its_versions_are(moto: S3Server, bucket: str) -> None:
+    moto.make_bucket(bucket)
+    moto.api().put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    store, key = moto.store(bucket), "weights/model"
+    store.put(key, b"older")
+    store.put(key, b"newer one")
+    store.put("weights-of-others", b"stays")
+    assert store.delete([key])
+    assert store.head(key) is None
+    assert store.delete_versions("weights/") == len(b"older" + b"newer one")
+    left = moto.api().list_object_versions(Bucket=bucket)
+    assert [one["Key"] for one in left["Versions"]] == ["weights-of-others"]
+    assert "DeleteMarkers" not in left

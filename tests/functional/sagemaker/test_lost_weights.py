@@ -47,6 +47,8 @@ def test_deleted_weights_are_drift_and_uploaded_before_an_instance_starts(app: C
     assert output in plan.out
     planned = app.lmi("plan", "--json").result["actions"]
     assert [action["key"].partition(":")[0] for action in planned] == ["PushWeights"]
+    scaled = app.lmi("scale", "tiny", "2", "--yes")
+    assert (scaled.code, "a new instance would fail to start" in scaled.err) == (5, True), scaled.err
     assert _started_actions(app) == ["PushWeights"]
     assert b"".join(store.read(key)) == content
     assert app.lmi("status", "tiny").code == 0

@@ -132,11 +132,22 @@ def test_used_weights_are_not_removed(store: FakeStore, manifest: Manifest) -> N
 def test_unused_weights_are_removed_completely(store: FakeStore, manifest: Manifest) -> None:
     store.objects["weights/org--model/other/file"] = b"stays"
     store.create_multipart(f"{weights_prefix(manifest.name)}model.safetensors")
-    assert remove(store, manifest.name, used={}) == sum(map(len, FILES.values()))
+    assert remove(store, manifest.name, used={}).size == sum(map(len, FILES.values()))
     assert store.objects.keys() == {"weights/org--model/other/file"}
     assert store.uploads("") == ()
     with pytest.raises(NotFound, match="no such weights"):
         remove(store, manifest.name, used={})
+
+
+def test_versions_of_removed_weights_are_found_by_their_full_name_alone(
+    store: FakeStore, manifest: Manifest
+) -> None:
+    label = manifest.name.split("/")[0]
+    with pytest.raises(NotFound, match="no such weights"):
+        remove(store, label, used={}, versions=True)
+    assert remove(store, manifest.name, used={}, versions=True).size == sum(map(len, FILES.values()))
+    with pytest.raises(NotFound, match="no such weights"):
+        remove(store, manifest.name, used={}, versions=True)
 
 
 def test_abandoned_uploads_are_found_by_age(store: FakeStore) -> None:

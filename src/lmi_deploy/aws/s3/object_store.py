@@ -126,9 +126,18 @@ class S3Store:
         _same_sum(key, response.get("ChecksumCRC32"), crc32)
         return StoredObject(key=key, size=len(body), etag=response["ETag"], checksum=crc32, algorithm="CRC32")
 
-    def delete(self, keys: Sequence[str]) -> None:
-        for first in range(0, len(keys), _MOST_KEYS):
-            self._delete(keys[first : first + _MOST_KEYS])
+    def delete(self, keys: Sequence[str]) -> bool:
+        return self._delete([{"Key": key} for key in keys])
+
+    def delete_versions(self, prefix: str) -> int:
+        size, found = 0, []
+        tokens = {"KeyMarker": "NextKeyMarker", "VersionIdMarker": "NextVersionIdMarker"}
+        for page in self._calls.pages("list_object_versions", tokens, Prefix=prefix):
+            for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
+                found.append({"Key": one["Key"], "VersionId": one["VersionId"]})
+                size += int(one.get("Size", 0))
+        self._delete(found)
+        return size
 
     def remove(self, key: str, *, if_etag: str) -> None:
         try:
@@ -239,20 +248,31 @@ class S3Store:
             hint="run the same command again",
         )
 
-    def _delete(self, keys: Sequence[str]) -> None:
-        left = list(keys)
+    def _delete(self, objects: Sequence[Mapping[str, str]]) -> bool:
+        """True if S3 left delete markers, as it does in a versioned bucket."""
+        marked = False
+        for first in range(0, len(objects), _MOST_KEYS):
+            marked |= self._delete_batch(objects[first : first + _MOST_KEYS])
+        return marked
+
+    def _delete_batch(self, objects: Sequence[Mapping[str, str]]) -> bool:
+        left, marked = list(objects), False
         for count in range(1, self._calls.policy.attempts + 1):
-            requested = {"Objects": [{"Key": key} for key in left], "Quiet": True}
-            refused = self._calls("delete_objects", Delete=requested).get("Errors", ())
+            response = self._calls("delete_objects", Delete={"Objects": left})
+            marked |= any(
+                "VersionId" not in one and one.get("DeleteMarker") for one in response.get("Deleted", ())
+            )
+            refused = response.get("Errors", ())
             denied = [error for error in refused if error.get("Code") == "AccessDenied"]
             if denied:
                 raise self._calls.denied("delete_object", denied[0]["Key"], denied[0])
-            left = [error["Key"] for error in refused if error.get("Code") != "NoSuchKey"]
+            again = {error["Key"] for error in refused if error.get("Code") != "NoSuchKey"}
+            left = [one for one in left if one["Key"] in again]
             if not left:
-                return
+                return marked
             self._calls.pause(count)
         raise TransferFailed(
-            f"s3://{self.bucket}: {counted(len(left), 'object')} could not be removed, the first is {left[0]}: "
+            f"s3://{self.bucket}: {counted(len(left), 'object')} could not be removed, the first is {left[0]['Key']}: "
             f"{refused[0].get('Code')}: {refused[0].get('Message')}",
             hint="run the same command again",
         )

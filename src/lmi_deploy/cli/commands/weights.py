@@ -18,7 +18,7 @@ from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_o
 from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.sagemaker.transfer_job import read_order
 from lmi_deploy.domain.weights import BucketRequest, Manifest
-from lmi_deploy.errors import IntegrityError, LmiError, UsageRefused
+from lmi_deploy.errors import IntegrityError, LmiError, NotFound, UsageRefused
 from lmi_deploy.workflows import push_weights as steps
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -134,16 +134,29 @@ def verify(*, name: str, bucket_request: BucketRequest, deep: bool, as_json: boo
 @command.command("rm")
 @click.argument("name")
 @bucket_options
+@click.option(
+    "--versions",
+    is_flag=True,
+    help="In a versioned bucket: delete every version for ever; also of weights that were removed (by full name).",
+)
 @yes_option
 @json_option
-def rm(*, name: str, bucket_request: BucketRequest, yes: bool, as_json: bool) -> None:
+def rm(*, name: str, bucket_request: BucketRequest, versions: bool, yes: bool, as_json: bool) -> None:
     """Remove weights that no deployment uses."""
     context, store = _open(bucket_request, as_json=as_json)
-    manifest = store.find(name)
-    confirm(f"Remove {manifest.name} ({size_text(manifest.size)})?", yes=yes)
-    freed = store.remove(manifest.name)
-    context.view.note(f"freed {size_text(freed)}")
-    context.view.result({"name": manifest.name, "bytes": freed})
+    try:
+        manifest = store.find(name)
+    except NotFound:
+        if not versions:
+            raise
+        question = f"Remove every version of {name}?"
+    else:
+        name = manifest.name
+        question = f"Remove {name} ({size_text(manifest.size)}){' with every version' if versions else ''}?"
+    confirm(question, yes=yes)
+    removed = store.remove(name, versions=versions)
+    context.view.note(removed.words)
+    context.view.result({"name": name, "bytes": removed.size, "versions_kept": removed.versions_kept})
 
 
 @command.command("copy", short_help="Copy weights to another bucket, inside S3.")

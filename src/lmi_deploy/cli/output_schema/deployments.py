@@ -263,8 +263,11 @@ class VerifyResult(WeightsFields):
 
 
 class RemovedWeights(TypedDict):
+    """`versions_kept`: the bucket is versioned, and keeps them as earlier versions."""
+
     name: str
     bytes: int
+    versions_kept: bool
 
 
 class TransferJobResult(TypedDict):

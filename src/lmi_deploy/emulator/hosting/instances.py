@@ -190,7 +190,8 @@ class Instances:
 
     async def _healthy(self, instance: HostingInstance, params: Mapping[str, Any], layout: Layout) -> None:
         """Start it, restart it when it exits, until it answers or the time is over."""
-        if self.runtime.servers is None:
+        # Without containers, too, one that cannot get its weights fails.
+        if self.runtime.servers is None and not layout.complaint:
             return
         limit = params.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_LIMIT)
         deadline = self.context.clock.now() + limit

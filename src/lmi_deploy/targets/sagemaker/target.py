@@ -215,7 +215,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         return observed_weights.with_in_place(observed, cloud, self.depot)
 
     def observe_scaling(self, ref: DeploymentRef) -> CloudObserved:
-        return with_scaling(self.observe(ref), self._opened(ref))
+        return with_scaling(self.inspect(ref), self._opened(ref))
 
     def read_record(self, ref: DeploymentRef) -> Record | None:
         """From the given bucket or the account's own; else the endpoint's tags name it."""

@@ -209,8 +209,7 @@ class SageMakerPerformers:
 
     def _remove_weights(self, action: cloud_plan.DeleteWeights) -> Steps:
         yield from ()
-        freed = self.services().weights.remove(action.weights, but=self.ref.name)
-        return f"{freed:,} bytes freed"
+        return self.services().weights.remove(action.weights, but=self.ref.name).words
 
     def _remove(self, action: local_actions.RemoveDeployment) -> Steps:
         yield from ()

@@ -45,6 +45,12 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
         shared=endpoint.shared,
         candidate=candidate_instances(observed),
     )
+    if count > change.before and observed.weights_missing_reason:
+        raise Refused(
+            f"{observed.ref.name}: a new instance would fail to start: its weights in the bucket are incomplete: "
+            f"{observed.weights_missing_reason}",
+            hint="run `lmi up` with its recipe, which sends them again",
+        )
     timeout = current.serving.cloud.wait_timeout or 2 * PROVISION
     action: SetInstanceCount | SetCopyCount = SetInstanceCount(
         endpoint=endpoint.name, count=count, timeout=timeout
