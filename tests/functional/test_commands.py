@@ -400,7 +400,11 @@ def test_down_with_yes_requires_the_deployment_name(app: LocalApp, monkeypatch: 
 
 def test_down_without_a_deployment_is_no_error(app: LocalApp) -> None:
     result = app.lmi("down", "tiny")
-    assert (result.code, result.out, result.err) == (0, "", "tiny: not found here\n")
+    assert (result.code, result.out, result.err) == (
+        0,
+        "",
+        "tiny: not found here; not looked at: AWS (no credentials)\n",
+    )
 
 
 def test_cache_lists_and_removes_entries(app: LocalApp) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import AccessError, LmiError, Refused
+from lmi_deploy.errors import AccessError, LmiError, NoCredentials, Refused
 from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -250,7 +250,7 @@ def look_in_other_regions(
 ) -> OtherRegions:
     """Lists every region that the account has enabled. What this identity may not list is named, and no error."""
     if ref.is_here:
-        return OtherRegions(nearest=_nearest(ref.name, known))
+        return OtherRegions(not_looked_at=_unreachable(deps), nearest=_nearest(ref.name, known))
     rows = list_deployments((), ListScope(everywhere=True, all_regions=True), deps)
     listed = [row.ref for row in rows.rows]
     return OtherRegions(
@@ -259,6 +259,13 @@ def look_in_other_regions(
         not_looked_at=tuple(place for place in rows.failed if place != ref.region),
         nearest=_nearest(ref.name, [*known, *listed]),
     )
+
+
+def _unreachable(deps: Dependencies) -> tuple[str, ...]:
+    try:
+        return () if deps.cloud("").caller.account else ("AWS",)
+    except NoCredentials:
+        return ("AWS (no credentials)",)
 
 
 def _nearest(name: str, refs: Sequence[DeploymentRef]) -> str:
