@@ -400,6 +400,7 @@ class FakeJobs(Generic[SettingsT]):
     started: dict[str, tuple[SettingsT, float]] = field(default_factory=dict)
     stopping: dict[str, float] = field(default_factory=dict)
     ended: dict[str, ObservedJob] = field(default_factory=dict)
+    created: dict[str, datetime] = field(default_factory=dict)
     printed: tuple[str, ...] = ("transfer begun",)
     grace: float = 30.0
     """Seconds until a job has stopped."""
@@ -417,6 +418,10 @@ class FakeJobs(Generic[SettingsT]):
         self.state.call("running")
         return frozenset(name for name in self.started if self._current(name).is_running)
 
+    def since(self, moment: datetime) -> frozenset[str]:
+        self.state.call("since")
+        return frozenset(name for name in self.started if self.created[name] > moment)
+
     def start(self, name: str, settings: SettingsT, tags: Pairs) -> None:
         self.state.call("start")
         if name in self.started:
@@ -426,6 +431,7 @@ class FakeJobs(Generic[SettingsT]):
             )
         self.state.require_role(f"processing job {name}")
         self.started[name] = (settings, self.state.clock.monotonic())
+        self.created[name] = self.state.clock.now()
         self.state.tagged(self.kind, name, tags)
         self.state.failures.lose("start")
 
@@ -448,12 +454,15 @@ class FakeJobs(Generic[SettingsT]):
 
     def _current(self, name: str) -> ObservedJob:
         if name not in self.ended and self.state.clock.monotonic() >= self.stopping.get(name, inf):
-            self.ended[name] = replace(self._observed(name), status="Stopped")
+            self.ended[name] = replace(self._observed(name), status="Stopped", ended=self._now())
         if name not in self.ended and self.state.clock.monotonic() >= self.started[name][1] + self.seconds:
             reason = self.reason or self.work(name) or ""
             status = "Failed" if reason else "Completed"
-            self.ended[name] = replace(self._observed(name), status=status, reason=reason)
+            self.ended[name] = replace(self._observed(name), status=status, reason=reason, ended=self._now())
         return self.ended.get(name, self._observed(name))
+
+    def _now(self) -> str:
+        return self.state.clock.now().isoformat()
 
     def _observed(self, name: str) -> ObservedJob:
         status = "Stopping" if name in self.stopping else "InProgress"
@@ -465,6 +474,7 @@ class FakeJobs(Generic[SettingsT]):
             instance=requests.instance,
             count=requests.count if isinstance(requests, JobSettings) else 1,
             kind=self.kind,
+            started=self.created[name].isoformat(),
             purpose=requests.purpose if isinstance(requests, JobSettings) else "transfer",
         )
 

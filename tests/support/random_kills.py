@@ -389,7 +389,9 @@ def _of_region(aws: Emulated) -> Iterator[tuple[str, list[str]]]:
         ],
     )
     yield "alarms", _names(aws.client("cloudwatch"), "describe_alarms", "MetricAlarms", "AlarmName")
-    yield "groups", _names(aws.client("logs"), "describe_log_groups", "logGroups", "logGroupName")
+    groups = _names(aws.client("logs"), "describe_log_groups", "logGroups", "logGroupName")
+    # SageMaker makes the other one, for the jobs of everybody.
+    yield "groups", [name for name in groups if name != "/aws/sagemaker/ProcessingJobs"]
     yield "schedules", _names(aws.client("scheduler"), "list_schedules", "Schedules", "Name")
     yield "repositories", _names(aws.client("ecr"), "describe_repositories", "repositories", "repositoryName")
     scaling = aws.client("application-autoscaling")
@@ -442,6 +444,8 @@ def killed_lifecycle(
                 run.outcome.blame("after `up` a plan has changes", plan)
     run.converge(*run.up)
     run.converge(*run.down)
+    if steps[0][1][0] == "compile":  # the model itself stays, for the next compile
+        run.converge("weights", "rm", run.name, "--yes")
     run.require_nothing_left()
     run.outcome.seconds = time.monotonic() - started
     return run.outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Protocol
 
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -17,6 +18,9 @@ class ModelOptimizations(Protocol):
 
     def running(self) -> frozenset[str]:
         """The names of all in the account's region that have machines: as many requests as pages, not as jobs."""
+
+    def since(self, moment: datetime) -> frozenset[str]:
+        """The names of all that were created since then, with machines or not."""
 
     def start(self, name: str, settings: OptimizationSettings, tags: Pairs) -> None:
         """Conflict if a job of this name exists; RoleNotAssumable as in the port Hosting."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from lmi_deploy.domain.deployment_artifact import Artifact
@@ -18,6 +19,7 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation, Record
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.status_details import StatusDetails
@@ -232,6 +234,10 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
     def list_all(self, region: str) -> ListedDeployments:
         """Every deployment that has any resources, from any machine: in requests for pages, none for a deployment."""
         return ListedDeployments()
+
+    def list_jobs(self, region: str, since: datetime) -> Iterator[tuple[DeploymentRef, ObservedJob]]:
+        """The jobs of deployments that were created since then, running or not."""
+        return iter(())
 
     def list_orphans(self, region: str) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those that an interrupted run left without a record."""

@@ -15,12 +15,16 @@ from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING
-from lmi_deploy.errors import LmiError, Refused, UsageRefused
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob, compile_job_of
+from lmi_deploy.errors import AccessError, LmiError, Refused, UsageRefused
+from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.list_deployments import list_with_status
 
 _FREE: Final = frozenset({"", *COSTS_NOTHING})
 """The status of an endpoint that costs nothing; empty: there is none."""
+_LONGEST_JOB: Final = timedelta(days=9)
+"""MaxRuntimeInSeconds of a processing job is at most 777,600 (botocore's service model)."""
 NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
     "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",
@@ -29,7 +33,7 @@ NOT_SEEN: Final = (
     "types and numbers from before the oldest generation that a record has (it keeps 5), and earlier bounds of "
     "autoscaling: every hour has those of the recorded generation",
     "other numbers of instances that a shared endpoint (`endpoint.share`) had: every hour has the number of now",
-    "transfer, compile and load jobs, storage and data transfer",
+    "jobs that the tag search does not show, storage and data transfer",
 )
 
 
@@ -78,6 +82,8 @@ class Usage:
     """`main` or `candidate`, of an endpoint with a candidate, which counts in both; empty for any other."""
     models: tuple[str, ...] = ()
     """Of an endpoint that deployments share: those on it now. It counts once, whatever is on it."""
+    job: str = ""
+    """`transfer`, `compile` or `load`: a job of the deployment, which ends by itself."""
 
     @property
     def hours(self) -> float:
@@ -91,7 +97,7 @@ class Usage:
     def rest(self, end: datetime) -> float:
         """The cost from now to the end of the month, if nothing changes."""
         left = self.count * (end - self.end).total_seconds() / 3600
-        return left * self.price.hourly if self.price and self.running else 0.0
+        return left * self.price.hourly if self.price and self.running and not self.job else 0.0
 
 
 def usages(
@@ -99,7 +105,7 @@ def usages(
 ) -> Iterator[Usage]:
     """By deployment, the oldest generation first; then shared endpoints. Each record is read: one request for each
     deployment; and two for each endpoint that no record explains: one that deployments share, one whose `up` was
-    interrupted, or whose record is lost. `unread` gets why the record of one cannot be read.
+    interrupted, or whose record is lost; and one for each job. `unread` gets why a record or the jobs cannot be read.
     """
 
     @cache
@@ -127,6 +133,43 @@ def usages(
         for one in listing.found:
             if one.shared == "endpoint":
                 yield from _of_endpoint(one, tuple(models[one.ref.name]), month, deps, price)
+        yield from _of_jobs(target, region, month, now, deps, unread)
+
+
+def _of_jobs(
+    target: AnyTarget,
+    region: str,
+    month: Month,
+    now: datetime,
+    deps: Dependencies,
+    unread: Callable[[LmiError], None],
+) -> Iterator[Usage]:
+    try:
+        for ref, job in target.list_jobs(region, month.start - _LONGEST_JOB):
+            yield from _of_job(ref, job, month, now, deps)
+    except AccessError as denied:
+        unread(denied)
+
+
+def _of_job(
+    ref: DeploymentRef, job: ObservedJob, month: Month, now: datetime, deps: Dependencies
+) -> Iterator[Usage]:
+    started = parse_moment(job.started)
+    span = started and _within(month, started, parse_moment(job.ended) or now, now, serves=job.is_running)
+    if not span:
+        return
+    start, end, running = span
+    yield Usage(
+        ref=ref,
+        instance=job.instance,
+        count=job.count,
+        autoscaled=False,
+        start=start,
+        end=end,
+        running=running,
+        price=deps.cloud(ref.region).prices.hourly(job.instance, "processing"),
+        job="compile" if compile_job_of(job.name) else job.purpose,
+    )
 
 
 def _endpoint_below(one: ListedDeployment, record: Record | None) -> str:

@@ -10,7 +10,7 @@ from lmi_deploy.domain.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.errors import AccessError
 from tests.functional.sagemaker.test_candidate import WEIGHTED
 from tests.functional.sagemaker.test_many import rows, serving
-from tests.support.cloud_app import CloudApp, write_recipe
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 
 
 def current(app: CloudApp, name: str) -> Generation:
@@ -134,3 +134,21 @@ def test_scheduled_bounds_count_as_the_lowest_number(app: CloudApp) -> None:
     [row] = rows(result).values()
     assert (row["count"], row["autoscaled"], row["hours"]) == (2, True, 2.2)
     assert any("its schedules" in text for text in result.result["not_seen"])
+
+
+def test_jobs_have_rows_and_a_running_one_is_not_projected(app: CloudApp) -> None:
+    write_recipe(RECIPE + "weights: {via: job}\n")
+    app.up()
+    found = {row["variant"]: row for row in app.lmi("cost", "--json").lines if row["event"] == "row"}
+    job = found["transfer job"]
+    assert (job["name"], job["instance"], job["hours"]) == ("tiny", "ml.m5.4xlarge", 0.2)
+    assert job["end"] > job["start"]
+
+
+def test_jobs_that_may_not_be_listed_are_named(app: CloudApp) -> None:
+    write_recipe(RECIPE + "weights: {via: job}\n")
+    app.up()
+    denied = AccessError("list of jobs: may not sagemaker:ListProcessingJobs", hint="allow it")
+    app.cloud.account_state.failures.before["since"] = [denied]
+    result = app.lmi("cost")
+    assert (result.code, "not in it: jobs: list of jobs: may not sagemaker" in result.err) == (0, True)

@@ -1,8 +1,10 @@
-"""Which of an account's jobs have machines, from SageMaker's lists of jobs."""
+"""Names of an account's jobs, from SageMaker's lists."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from lmi_deploy.aws.client import Service
 
@@ -10,25 +12,34 @@ _PAGE: Final = 100
 """The most that ListProcessingJobs and ListOptimizationJobs return at once (botocore's service model, MaxResults)."""
 
 
-def running_names(
-    api: Service, call: str, what: str, *, items: tuple[str, str], statuses: tuple[str, ...]
-) -> frozenset[str]:
-    """`items`: the member that lists jobs, and the one with a job's name. `statuses` in the order in which a job goes
-    through them, so that a job whose status changes between two requests is in one of the lists.
+class JobList(NamedTuple):
+    """A call, the member of its response that lists jobs, and the one with a job's name."""
+
+    call: str
+    items: str
+    name: str
+
+
+def job_names(api: Service, listed: JobList, filters: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Those that match one of the filters. Statuses come in the order in which a job goes through them, so that a job
+    whose status changes between two requests is in one of the lists.
     """
-    listed, name = items
     return frozenset(
-        str(job[name])
-        for status in statuses
+        str(job[listed.name])
+        for kept in filters
         for job in api.pages(
-            call,
-            what,
+            listed.call,
+            listed.call.replace("_", " "),
             token="NextToken",
-            items=listed,
+            items=listed.items,
             MaxResults=_PAGE,
-            StatusEquals=status,
             # New jobs come at the end, so that no job moves to a page that was already read.
             SortBy="CreationTime",
             SortOrder="Ascending",
+            **kept,
         )
     )
+
+
+def moment_text(found: datetime | None) -> str:
+    return found.isoformat(timespec="seconds") if found else ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
-from lmi_deploy.aws.sagemaker.job_lists import running_names
+from lmi_deploy.aws.sagemaker.job_lists import JobList, job_names, moment_text
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.optimization_job import OptimizationSettings
 from lmi_deploy.domain.sagemaker.resource_fields import tag_list, vpc_request
@@ -22,6 +23,7 @@ _STATUS: Final = {
     "STOPPED": "Stopped",
 }
 
+_LIST: Final = JobList("list_optimization_jobs", "OptimizationJobSummaries", "OptimizationJobName")
 _IN_PROGRESS: Final = ("STARTING", "INPROGRESS", "STOPPING")
 
 
@@ -44,16 +46,15 @@ class OptimizationJobs:
             instance=str(response.get("DeploymentInstanceType") or ""),
             count=1,
             kind="optimization-job",
+            started=moment_text(response.get("OptimizationStartTime")),
+            ended=moment_text(response.get("OptimizationEndTime")),
         )
 
     def running(self) -> frozenset[str]:
-        return running_names(
-            self._api,
-            "list_optimization_jobs",
-            "list of optimization jobs",
-            items=("OptimizationJobSummaries", "OptimizationJobName"),
-            statuses=_IN_PROGRESS,
-        )
+        return job_names(self._api, _LIST, [{"StatusEquals": status} for status in _IN_PROGRESS])
+
+    def since(self, moment: datetime) -> frozenset[str]:
+        return job_names(self._api, _LIST, [{"CreationTimeAfter": moment}])
 
     def start(self, name: str, settings: OptimizationSettings, tags: Pairs) -> None:
         self._about("create_optimization_job", name, **_request(settings), Tags=tag_list(tags))

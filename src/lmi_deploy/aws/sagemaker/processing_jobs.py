@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.logs import CloudWatchLogs
-from lmi_deploy.aws.sagemaker.job_lists import running_names
+from lmi_deploy.aws.sagemaker.job_lists import JobList, job_names, moment_text
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.sagemaker.resource_fields import tag_list, vpc_request
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, ObservedJob, purpose_of
 from lmi_deploy.errors import CloudError, Conflict, NotFound
 
 _LOGS: Final = "/aws/sagemaker/ProcessingJobs"
+_LIST: Final = JobList("list_processing_jobs", "ProcessingJobSummaries", "ProcessingJobName")
 _IN_PROGRESS: Final = ("InProgress", "Stopping")
 
 
@@ -38,17 +40,16 @@ class ProcessingJobs:
             message=str(response.get("ExitMessage") or ""),
             instance=str(cluster.get("InstanceType") or ""),
             count=int(cluster.get("InstanceCount") or 0),
+            started=moment_text(response.get("ProcessingStartTime")),
+            ended=moment_text(response.get("ProcessingEndTime")),
             purpose=purpose_of([str(one.get("InputName")) for one in response.get("ProcessingInputs") or ()]),
         )
 
     def running(self) -> frozenset[str]:
-        return running_names(
-            self._api,
-            "list_processing_jobs",
-            "list of processing jobs",
-            items=("ProcessingJobSummaries", "ProcessingJobName"),
-            statuses=_IN_PROGRESS,
-        )
+        return job_names(self._api, _LIST, [{"StatusEquals": status} for status in _IN_PROGRESS])
+
+    def since(self, moment: datetime) -> frozenset[str]:
+        return job_names(self._api, _LIST, [{"CreationTimeAfter": moment}])
 
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
         self._about("create_processing_job", name, **_request(settings), Tags=tag_list(tags))

@@ -10,7 +10,7 @@ import click
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.currency import format_price
-from lmi_deploy.errors import LmiError
+from lmi_deploy.errors import AccessError, LmiError
 from lmi_deploy.workflows.cost import NOT_SEEN, Month, Usage, usages
 
 _SPARE: Final = ("price_date", "autoscaled", "end", "hourly", "start", "region")
@@ -49,7 +49,10 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
     for what in (*([f"the price of {', '.join(unpriced)} is unknown"] if unpriced else ()), *NOT_SEEN):
         context.view.note(f"  not in it: {what}")
     for error in unread:
-        context.view.note(f"  as AWS describes it, since its creation: {error.message}")
+        what = (
+            "not in it: jobs" if isinstance(error, AccessError) else "as AWS describes it, since its creation"
+        )
+        context.view.note(f"  {what}: {error.message}")
     context.view.result(
         {
             "month": chosen.text,
@@ -66,7 +69,7 @@ def _row(usage: Usage) -> Mapping[str, Any]:
     price = usage.price
     return {
         "name": usage.ref.name,
-        "variant": usage.variant,
+        "variant": f"{usage.job} job" if usage.job else usage.variant,
         "models": list(usage.models),
         "region": usage.ref.region,
         "instance": usage.instance,

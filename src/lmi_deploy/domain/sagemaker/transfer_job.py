@@ -72,6 +72,9 @@ class ObservedJob:
     count: int = 0
     kind: JobKind = "processing-job"
     purpose: JobPurpose = "transfer"
+    started: str = ""
+    """When it got its machines, ISO 8601; empty: not yet."""
+    ended: str = ""
 
     @property
     def is_running(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments, OrphanedDeployment
@@ -29,7 +30,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ListedEndpoint,
     Resource,
 )
-from lmi_deploy.domain.sagemaker.transfer_job import JOBS, LOAD_INPUT
+from lmi_deploy.domain.sagemaker.transfer_job import JOBS, LOAD_INPUT, ObservedJob
 from lmi_deploy.domain.weights import model_of_weights
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
@@ -96,6 +97,20 @@ class Orphans:
             shared=_shared(tagged),
             components=component_names(found),
         )
+
+    def jobs(self, since: datetime) -> Iterator[tuple[DeploymentRef, ObservedJob]]:
+        """Those of deployments that were created since then: a request for each, with the deployment."""
+        owned = [
+            one
+            for one in self.cloud.tagged.all()
+            if one.kind in JOB_KINDS and (is_compile_job(one) or is_own_resource(one, one.tag(TAG)))
+        ]
+        for kind in sorted({one.kind for one in owned}):
+            service = self.cloud.jobs_of(kind)
+            recent = service.since(since)
+            for resource in owned:
+                if resource.kind == kind and resource.name in recent and (job := service.job(resource.name)):
+                    yield self._ref(resource.tag(TAG), [resource]), job
 
     def find(self) -> tuple[OrphanedDeployment, ...]:
         """Those that have expired, and those of which an interrupted run left a job, or parts with no record."""

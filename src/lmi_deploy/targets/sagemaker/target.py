@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -20,6 +21,7 @@ from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_EXPIRES
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
@@ -148,6 +150,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
 
     def list_all(self, region: str) -> ListedDeployments:
         return self._orphans(region).all()
+
+    def list_jobs(self, region: str, since: datetime) -> Iterator[tuple[DeploymentRef, ObservedJob]]:
+        return self._orphans(region).jobs(since)
 
     def list_orphans(self, region: str) -> tuple[OrphanedDeployment, ...]:
         return self._orphans(region).find()
