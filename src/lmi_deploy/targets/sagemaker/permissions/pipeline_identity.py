@@ -3,10 +3,10 @@
 Sources: IAM user guide, "Create a role for OpenID Connect federation"; GitHub, "Configuring OpenID Connect in Amazon
 Web Services" (subjects `repo:OWNER/REPO:ref:refs/heads/BRANCH`, `:environment:NAME`, `:pull_request`); GitLab,
 "Configure OpenID Connect in AWS" (subject `project_path:GROUP/PROJECT:ref_type:branch:ref:BRANCH`, audience
-https://gitlab.com; the type is branch or tag, and a merge request's job has its source branch). Repositories of GitHub that were created, renamed or transferred since July 2026 have ids in their
-subject, `repo:OWNER@ID/REPO@ID:...` (GitHub's changelog of 2026-04-23, "Immutable subject claims for GitHub Actions
-OIDC tokens"; github/docs pull request 45221; Microsoft, "Migrate GitHub Actions federated credentials to immutable
-subjects"; read on 2026-11-28).
+https://gitlab.com; the type is branch or tag, and the job of a merge request has its source branch). Repositories of
+GitHub that were created, renamed or transferred since July 2026 have ids in their subject, `repo:OWNER@ID/REPO@ID:...`
+(GitHub's changelog of 2026-04-23, "Immutable subject claims for GitHub Actions OIDC tokens"; github/docs pull request
+45221; Microsoft, "Migrate GitHub Actions federated credentials to immutable subjects"; read on 2026-11-28).
 """
 
 from __future__ import annotations
