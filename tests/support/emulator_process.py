@@ -129,16 +129,17 @@ class Emulated:
         iam.put_role_policy(RoleName=name, PolicyName="read", PolicyDocument=json.dumps(policy))
         return f"arn:aws:iam::{ACCOUNT}:role/{name}"
 
+    def allow_all(self, role: str) -> None:
+        statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+        self.client("iam").put_role_policy(RoleName=role, PolicyName="all", PolicyDocument=document)
+
     def environment(self, home: Path) -> dict[str, str]:
         """The variables of a user who deploys here; lmi keeps its index in `home`. The default roles may do
         everything."""
-        statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
-        policy = {"Version": "2012-10-17", "Statement": [statement]}
         for role in ("lmi-endpoint", "lmi-transfer-job", "lmi-load-job"):
             self.role(role)
-            self.client("iam").put_role_policy(
-                RoleName=role, PolicyName="all", PolicyDocument=json.dumps(policy)
-            )
+            self.allow_all(role)
         return {
             "AWS_ENDPOINT_URL": self.url,
             **self.keys,
