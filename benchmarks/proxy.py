@@ -41,20 +41,25 @@ class Way:
 
     port: int
     path: str
+    key: str = ""
 
     def request(self, *, stream: bool, user: str = "") -> bytes:
         messages = [{"role": "user", "content": "What is the capital of France?"}]
         fields = {"model": "fixed", "messages": messages, "max_tokens": 64, "stream": stream, "user": user}
         body = json.dumps(fields).encode()
         head = (f"POST {self.path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json")
-        return "\r\n".join([*head, f"Content-Length: {len(body)}", "", ""]).encode() + body
+        key = (f"Authorization: Bearer {self.key}",) if self.key else ()
+        return "\r\n".join([*head, *key, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
 def run() -> Result:
     with tempfile.TemporaryDirectory() as folder, _upstream() as port:
         write_record(Path(folder), "fixed", port, **VLLM)
         with proxy(Path(folder), "fixed") as running:
-            direct, through = Way(port, "/invocations"), Way(running.port, "/v1/chat/completions")
+            direct, through = (
+                Way(port, "/invocations"),
+                Way(running.port, "/v1/chat/completions", running.key),
+            )
             added, p50s = asyncio.run(_added(direct, through))
             later = _later(direct, through)
             (server,) = psutil.Process(running.process.pid).children()

@@ -59,7 +59,7 @@ _OF_THE_VIEW = {
     "row": ("one row of a list (`ls`, `weights ls`, `images`, ...)", "as the columns of the list"),
     "ready": (
         "`lmi proxy` or `lmi hub serve` accepts requests: always its first line",
-        "`url`, `models`; of `lmi proxy` also `base_url` (for OpenAI's clients)",
+        "`url`, `models`; of `lmi proxy` also `base_url` and `api_key` (for OpenAI's clients)",
     ),
     "listening": ("`lmi emulator` accepts requests: always its first line", "`environment`"),
     "piece": ("a piece of a streamed answer (`invoke --stream`)", "`text`"),

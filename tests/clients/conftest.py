@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE
 from tests.support.acting_handler import ACTING
 from tests.support.clients import openai_clients
 from tests.support.proxy_process import RunningProxy, proxy, write_record
@@ -22,6 +23,7 @@ from tests.support.serving_environment import serving_python
 
 HERE = Path(__file__).parent
 PROGRAM_SECONDS = 180
+KEY = {PROXY_KEY_VARIABLE: "none"}
 VLLM = {"engine": "vllm", "handler": "djl_python.lmi_vllm.vllm_async_service", "template": ""}
 Cases = Callable[..., dict[str, Any]]
 
@@ -41,7 +43,7 @@ def run_client(*command: str | Path, cwd: Path) -> str:
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "PYTHON"))}
     done = subprocess.run(
         [str(word) for word in command],
-        env={**environ, "HOME": str(cwd), "HF_HUB_OFFLINE": "1"},
+        env={**environ, **KEY, "HOME": str(cwd), "HF_HUB_OFFLINE": "1"},
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -101,8 +103,8 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
 
 @pytest.fixture(scope="session")
 def through(deployed: Deployed) -> Iterator[RunningProxy]:
-    """The proxy of all of them."""
-    with proxy(deployed.home) as running:
+    """The proxy of all of them, with the key that the programs send."""
+    with proxy(deployed.home, environ=KEY) as running:
         yield running
 
 

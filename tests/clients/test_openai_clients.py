@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients.conftest import HERE, Deployed, openai_cases, run_client, run_lmi
+from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE
+from tests.clients.conftest import HERE, KEY, Deployed, openai_cases, run_client, run_lmi
 from tests.support.clients import load_tools, openai_clients
 from tests.support.emulator_process import emulator
 from tests.support.proxy_process import RunningProxy, proxy
@@ -69,8 +70,7 @@ def test_openai_raises_its_own_class_for_each_error(url: str, tmp_path: Path) ->
 
 
 def test_openai_raises_authentication_and_rate_limit_errors(deployed: Deployed, tmp_path: Path) -> None:
-    key = {"LMI_PROXY_API_KEY": "none"}
-    with proxy(deployed.home, "--concurrency", "1", "--queue", "0", environ=key) as strict:
+    with proxy(deployed.home, "--concurrency", "1", "--queue", "0", environ=KEY) as strict:
         url = str(strict.ready["url"])
         waiting = _hold(strict)
         try:
@@ -86,10 +86,9 @@ def test_openai_raises_authentication_and_rate_limit_errors(deployed: Deployed, 
 def _hold(strict: RunningProxy) -> threading.Thread:
     """A request that takes the only place until the file is there."""
     body = {"model": "acting", "messages": [{"role": "user", "content": "wait"}]}
-    key = {"Authorization": "Bearer none"}
-    waiting = threading.Thread(target=strict.post, args=("/v1/chat/completions", body, key), daemon=True)
+    waiting = threading.Thread(target=strict.post, args=("/v1/chat/completions", body), daemon=True)
     waiting.start()
-    while not strict.get("/metrics", key).body.count(b'lmi_proxy_in_flight{model="acting"} 1'):
+    while not strict.get("/metrics").body.count(b'lmi_proxy_in_flight{model="acting"} 1'):
         assert waiting.is_alive()
     return waiting
 
@@ -116,9 +115,10 @@ def test_langchain(url: str, tmp_path: Path) -> None:
 
 
 @needs_curl
-def test_curl_gets_a_stream_of_events(url: str) -> None:
+def test_curl_gets_a_stream_of_events(through: RunningProxy, url: str) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "stream": True}
     command = ["curl", "-sSN", f"{url}/v1/chat/completions", "-H", "Content-Type: application/json"]
+    command += ["-H", f"Authorization: Bearer {through.key}"]
     text = subprocess.run(
         [*command, "-d", json.dumps(body)], capture_output=True, check=True, text=True
     ).stdout
@@ -140,6 +140,7 @@ def test_curl_gets_events_from_the_server_itself_if_it_accepts_them(deployed: De
 
 def test_load_tool_measures_a_deployment(url: str, tmp_path: Path) -> None:
     command: list[str | Path] = [load_tools() / "aiperf", "profile", "--url", url, "--model", "tiny"]
+    command += ["--api-key", KEY[PROXY_KEY_VARIABLE]]
     command += ["--endpoint-type", "chat", "--streaming", "--tokenizer", cached_tiny_model(serving_python())]
     command += ["--concurrency", "2", "--request-count", "8", "--output-tokens-mean", "4", "--ui", "none"]
     command += ["--synthetic-input-tokens-mean", "8", "--workers-max", "1", "--record-processors", "1"]
@@ -155,7 +156,7 @@ def test_lines_that_up_printed_work_as_they_are(
 ) -> None:
     lines = deployed.printed.splitlines()
     at = lines.index("  from openai import OpenAI")
-    program = "\n".join(line.strip() for line in lines[at : at + 3])
+    program = "\n".join(line.strip() for line in lines[at - 1 : at + 3])
     assert "http://127.0.0.1:8000/v1" in program
     program = program.replace(":8000/", f":{through.port}/")
     assert run_client(openai_clients() / "python", "-c", program, cwd=tmp_path).strip("\n")
@@ -168,7 +169,7 @@ def test_an_endpoint_of_the_emulator_is_asked_with_a_signature(tmp_path: Path) -
         recipe = f"name: far\nmodel_id: {cached_tiny_model(serving_python())}\nengine: accelerate\n"
         (tmp_path / "far.yaml").write_text(f"{recipe}task: text-generation\ninstance_type: ml.g5.xlarge\n")
         run_lmi("up", "--yes", "--no-probe", "far.yaml", environ=environ, cwd=tmp_path)
-        with proxy(tmp_path, "far", environ=environ) as signing:
+        with proxy(tmp_path, "far", environ=environ | KEY) as signing:
             names = ("models", "whole", "stream", "unsupported")
             found: dict[str, Any] = openai_cases(str(signing.ready["url"]), "far", *names, cwd=tmp_path)
         run_lmi("down", "far", "--yes", environ=environ, cwd=tmp_path)

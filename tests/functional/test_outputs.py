@@ -158,6 +158,14 @@ def test_serve_exit_code_follows_the_exit_of_the_server(app: LocalApp, ended: in
     assert app.lmi("serve", "model", "--port", "65536").code == 2
 
 
+def test_serve_answers_management_requests_only_if_asked_to(app: LocalApp) -> None:
+    Path("model").mkdir()
+    Path("model/model.py").write_text("def handle(inputs):\n    return None\n")
+    for flags in ((), ("--management",)):
+        assert app.lmi("serve", "model", *flags).code == 0
+    assert [launch.managed_by_clients for launch in app.servers.started] == [False, True]
+
+
 def test_serve_json_output_is_json_lines_only(app: LocalApp) -> None:
     Path("model").mkdir()
     Path("model/model.py").write_text("def handle(inputs):\n    return None\n")

@@ -27,7 +27,17 @@ def commanded(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iter
     """Takes the same arguments as the server itself."""
     given = dict(zip(arguments[::2], arguments[1::2], strict=True))
     messages = ("--port", given["--port"], "--config", given["--config"], "--python", worker_python())
-    argv = [sys.executable, "-c", LMI, "serve", str(folder), "--runtime", "embedded", *messages]
+    argv = [
+        sys.executable,
+        "-c",
+        LMI,
+        "serve",
+        str(folder),
+        "--runtime",
+        "embedded",
+        *messages,
+        "--management",
+    ]
     log, port = folder.parent / "lmi.log", int(given["--port"])
     with listening(argv, port=port, run_dir=folder, log=log, environ=environ) as running:
         yield running

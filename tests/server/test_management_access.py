@@ -72,7 +72,10 @@ def test_control_socket_manages_models_without_management(tmp_path: Path) -> Non
         write_model(tmp_path / "m", MANY_WAYS), "--management", "control", environ=environ
     ) as served:
         for method, path in (("POST", "/models"), ("GET", "/models"), ("DELETE", "/models/m")):
-            assert send_request(served, method, path, {"url": f"file:{other}/"})[0] == 404
+            status, refusal = send_request(served, method, path, {"url": f"file:{other}/"})
+            assert (status, refusal["type"]) == (403, "ForbiddenException")
+            assert "Start `lmi serve` with --management" in refusal["message"]
+        assert send_request(served, "GET", "/nope")[0] == 404
         assert served.get("/ping")[0] == 200
         assert b"DJLServingStart_total" in served.get("/server/metrics")[1]
         register = {"do": "manage", "method": "POST", "target": "/models", "body": {"url": f"file:{other}/"}}

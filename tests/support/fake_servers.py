@@ -126,6 +126,7 @@ class FakeModelServers:
         return run.why if run else ""
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
+        self.started.append(launch)
         if report is not None:
             for line in self.foreground_lines:
                 report(line)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.state.state_dir import StateDir
 from tests.support.factories import generation
@@ -60,11 +61,16 @@ class ProxyResponse:
 class RunningProxy:
     process: subprocess.Popen[str]
     ready: Mapping[str, Any]
+    key: str
     connections: list[http.client.HTTPConnection] = field(default_factory=list)
 
     @property
     def port(self) -> int:
         return int(str(self.ready["url"]).rpartition(":")[2])
+
+    @property
+    def authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"}
 
     def connect(self) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
@@ -76,7 +82,7 @@ class RunningProxy:
     ) -> ProxyResponse:
         connection = self.connect()
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        connection.request(method, path, content, dict(headers or {}))
+        connection.request(method, path, content, {**self.authorization, **(headers or {})})
         response = connection.getresponse()
         found = {name.lower(): value for name, value in response.getheaders()}
         return ProxyResponse(response.status, found, response.read())
@@ -115,7 +121,9 @@ def proxy(home: Path, *flags: str, environ: Mapping[str, str] | None = None) -> 
     assert process.stdout is not None
     first = process.stdout.readline()
     require_described(["proxy", "--json"], first)
-    running = RunningProxy(process, json.loads(first or "{}"))
+    ready = json.loads(first or "{}")
+    key = ready.get("api_key") or (environ or {}).get(PROXY_KEY_VARIABLE, "")
+    running = RunningProxy(process, ready, key)
     try:
         yield running
     finally:

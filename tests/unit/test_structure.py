@@ -244,7 +244,6 @@ SMALL_MODULES_WITH_A_REASON = {
     "targets/sagemaker/alarms.py": "as autoscaling.py: a group of keys, and its importer resolves all of them",
     "targets/sagemaker/observed_schedule.py": "a part of what is observed, and its importer is at the limit of a file",
     "aws/signing_keys.py": "credentials outside of boto3, apart from the calls that they sign",
-    "proxy/uvicorn_protocol.py": "the only code that depends on how uvicorn writes",
     "emulator/sagemaker/tags.py": "one group of operations a file",
     **dict.fromkeys(("emulator/wire/rest_protocol.py",), "one wire format a file"),
     "emulator/custom_images.py": "chooses between programs, and its importer composes",
@@ -425,8 +424,8 @@ def test_pure_files_import_and_use_nothing_impure() -> None:
 
 
 def _is_vague(name: str) -> bool:
-    """Without SageMaker's own names."""
-    return bool(VAGUE.search(re.sub("endpoint_config|data_capture", "", name)))
+    """Without the names of SageMaker and asyncio."""
+    return bool(VAGUE.search(re.sub("endpoint_config|data_capture|data_received", "", name)))
 
 
 def test_module_and_class_names_are_allowed() -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
+from lmi_deploy.domain.local_host_names import foreign_host
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.hub.api import HUB, add_api
@@ -28,6 +29,8 @@ class Mirror:
 
     folders: ModelFolders
     token: Secret | None
+    host: str
+    """The address that it listens at."""
     report: Callable[[str], None]
     page_size: int = 1000
     url: str = ""
@@ -69,10 +72,14 @@ class Mirror:
 
     def _check(self, request: web.Request) -> None:
         """Unless a token was set, any is accepted: people have their own from the real Hub in HF_TOKEN."""
+        if refusal := foreign_host(request.headers.get("Host"), self.host):
+            raise Refusal(403, "", refusal)
         if self.token is None:
             return
         given = token_of(request)
         if given is None:
             raise Refusal(401, "", "This Hub needs a token: set HF_TOKEN.")
-        if not hmac.compare_digest(given.encode(), self.token.value.encode()):
+        if not hmac.compare_digest(
+            given.encode("utf-8", "surrogateescape"), self.token.value.encode("utf-8", "surrogateescape")
+        ):
             raise Refusal(401, "", "Invalid credentials in Authorization header")

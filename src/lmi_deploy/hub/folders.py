@@ -39,6 +39,7 @@ class ModelFolders:
     report: Callable[[str], None]
     _read: dict[str, tuple[float, ModelRepository]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _refused: set[Path] = field(default_factory=set)
 
     def ids(self) -> list[str]:
         found = set()
@@ -74,7 +75,7 @@ class ModelFolders:
         elif is_model(folder := self.root / model_id):
             files = dict(self._files(folder, model_id))
             repository.publish(files, commit=_downloaded_commit(folder, files))
-        return repository if repository.history else None
+        return repository if any(snapshot.files for snapshot in repository.history.values()) else None
 
     def _read_cache(self, repository: ModelRepository, cached: Path) -> None:
         refs = {
@@ -93,9 +94,22 @@ class ModelFolders:
     def _files(self, folder: Path, model_id: str) -> Iterator[tuple[str, Blob]]:
         for path in sorted(folder.rglob("*")):
             relative = path.relative_to(folder)
-            if path.is_file() and not _UNLISTED & set(relative.parts) and path.suffix != ".incomplete":
+            if not path.is_file() or _UNLISTED & set(relative.parts) or path.suffix == ".incomplete":
+                continue
+            if self._is_inside(path):
                 name = relative.as_posix()
                 yield name, self._blob(path, folder, name, model_id)
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether it is no link out of the root, which would give every file of this machine to the clients."""
+        if (target := path.resolve()).is_relative_to(self.root.resolve()):
+            return True
+        if path not in self._refused:  # a folder is read every few seconds
+            self._refused.add(path)
+            self.report(
+                f"warning: {path} is not served: a link out of {self.root}, to {target}; copy the file there"
+            )
+        return False
 
     def _blob(self, path: Path, folder: Path, name: str, model_id: str) -> Blob:
         size = path.stat().st_size

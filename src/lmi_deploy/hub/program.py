@@ -87,7 +87,7 @@ async def run(settings: HubServerSettings, output: HubOutput) -> Mirror:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     folders = ModelFolders(settings.root, HashLedger(settings.hashes), output.report)
-    mirror = Mirror(folders, settings.token, output.report)
+    mirror = Mirror(folders, settings.token, settings.host, output.report)
     # The port first: hashing takes minutes, and would be lost.
     with _listen(settings.host, settings.port) as listener:
         reading = asyncio.ensure_future(_models(mirror, settings.root, output))

@@ -6,16 +6,16 @@ import argparse
 import asyncio
 import json
 import os
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 
+from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import LmiError
 from lmi_deploy.proxy.composition import ProxySettings
 from lmi_deploy.proxy.program import ProxyOutput, run
-
-KEY_VARIABLE = "LMI_PROXY_API_KEY"
 
 
 def settings_of(argv: Sequence[str] | None, environ: Mapping[str, str]) -> ProxySettings:
@@ -31,7 +31,7 @@ def settings_of(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Proxy
     add("--parent-pid", type=int)
     add("--json", action="store_true")
     given = parser.parse_args(argv)
-    key = environ.get(KEY_VARIABLE)
+    key = environ.get(PROXY_KEY_VARIABLE)
     refs = (
         None if given.deployment is None else tuple(DeploymentRef(**json.loads(x)) for x in given.deployment)
     )
@@ -39,7 +39,8 @@ def settings_of(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Proxy
         host=given.host,
         port=given.port,
         refs=refs,
-        key=Secret(key) if key else None,
+        key=Secret(key or secrets.token_urlsafe(24)),
+        key_is_generated=not key,
         concurrency=given.concurrency,
         queue=given.queue,
         timeout=given.timeout,

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from lmi_deploy.errors import LmiError
 from lmi_deploy.proxy.access_control import ProxyAccess
-from lmi_deploy.proxy.asgi_request import CLIENT_LEFT, ProxyReply, Receive, Send
+from lmi_deploy.proxy.asgi_request import CLIENT_LEFT, KEY_ACCEPTED, ProxyReply, Receive, Send
 from lmi_deploy.proxy.completion_translation import ServedModel, TranslatedRequest, translate_completion
+from lmi_deploy.proxy.concurrency_limit import RequestLimiter
 from lmi_deploy.proxy.deployments import Deployments, ServedDeployment
 from lmi_deploy.proxy.embeddings import translate_embeddings
 from lmi_deploy.proxy.metrics import CONTENT_TYPE, ProxyMetrics
@@ -36,7 +37,9 @@ _OPEN: Final = ("/health",)
 
 
 class ProxyApp:
-    """`report` gets a line for each failure that is not the client's mistake."""
+    """`reading` limits the requests whose body is in memory before their deployment is known; `report` gets a line for
+    each failure that is not the client's mistake.
+    """
 
     def __init__(
         self,
@@ -45,12 +48,14 @@ class ProxyApp:
         upstream: Upstream,
         access: ProxyAccess,
         metrics: ProxyMetrics,
+        reading: RequestLimiter,
         report: Callable[[str], None],
     ) -> None:
         self._deployments = deployments
         self._upstream = upstream
         self._access = access
         self._metrics = metrics
+        self._reading = reading
         self._report = report
         self._created = int(time.time())
 
@@ -93,9 +98,9 @@ class ProxyApp:
 
     async def _route(self, request: _Request) -> None:
         self._access.check_host(request.headers)
-        self._access.check_origin(request.headers)
         if request.route not in _OPEN:
             self._access.check_key(request.headers)
+            request.key_accepted()
         translate = _TRANSLATIONS.get(request.route)
         if translate is not None:
             _require_method(request, "POST")
@@ -127,15 +132,29 @@ class ProxyApp:
         return {"id": name, "object": "model", "created": self._created, "owned_by": "lmi"}
 
     async def _ask(self, request: _Request, translate: Translate) -> None:
-        reply = request.reply
-        content = await reply.read_body(MAX_BODY)
+        await self._reading.acquire()
+        try:
+            deployment, translated = await self._translated(request, translate)
+        finally:
+            self._reading.release()
+        request.reply.watch_client()
+        await deployment.limiter.acquire()
+        try:
+            await self._exchange(request, deployment, translated)
+        finally:
+            deployment.limiter.release()
+
+    async def _translated(
+        self, request: _Request, translate: Translate
+    ) -> tuple[ServedDeployment, TranslatedRequest]:
+        content = await request.reply.read_body(MAX_BODY)
         body = parse_json(content)
         if not isinstance(body, dict):
             problem = "is not JSON" if body is None else "is JSON, but not an object"
             raise bad_request(f"the body of the request {problem}: send a JSON object")
         deployment, adapter = await self._deployments.find(body.get("model"))
         request.model = deployment.name
-        translated = translate(body, deployment.model(adapter, reply.key))
+        translated = translate(body, deployment.model(adapter, request.reply.key))
         request.error_event = translated.error_event
         if adapter and translated.request.stream and not deployment.streams_adapters:
             message = f"the server of {deployment.name} ignores the adapter {adapter} in a stream"
@@ -144,12 +163,7 @@ class ProxyApp:
         if limit is not None and size > limit:
             message = f"the request has {size:,} bytes; {deployment.name} accepts at most {limit:,}"
             raise OpenAIError(413, message, code="request_too_large")
-        reply.watch_client()
-        await deployment.limiter.acquire()
-        try:
-            await self._exchange(request, deployment, translated)
-        finally:
-            deployment.limiter.release()
+        return deployment, translated
 
     async def _exchange(
         self, request: _Request, deployment: ServedDeployment, translated: TranslatedRequest
@@ -199,6 +213,7 @@ class _Request:
         if f"/v1{self.route}" in _TRANSLATIONS or self.route.startswith("/models"):
             self.route = f"/v1{self.route}"
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.key_accepted: Callable[[], None] = scope["extensions"][KEY_ACCEPTED]
         self.model = ""
         self.error_event: Callable[[OpenAIError], bytes] = _no_event
 

@@ -14,6 +14,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 JSON: Final = b"application/json"
 EVENTS: Final = b"text/event-stream; charset=utf-8"
+KEY_ACCEPTED: Final = "lmi.key_accepted"
+"""The ASGI extension by which the application says that the client has sent the key."""
 CLIENT_LEFT: Final = 499
 """The status that is counted for a client that left; none is sent."""
 

@@ -25,7 +25,8 @@ class ProxySettings:
     host: str
     port: int
     refs: tuple[DeploymentRef, ...] | None
-    key: Secret | None
+    key: Secret
+    key_is_generated: bool
     concurrency: int
     queue: int
     timeout: float
@@ -61,6 +62,7 @@ def compose(settings: ProxySettings, environ: Mapping[str, str], report: Callabl
         deployments=deployments,
         upstream=Upstream(client, deployments, timeout=settings.timeout),
         access=ProxyAccess(settings.host, settings.key),
+        reading=RequestLimiter(concurrency=settings.concurrency + settings.queue, queue=0),
         metrics=metrics,
         report=report,
     )

@@ -8,25 +8,31 @@ import gc
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
 
+from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE, client_lines
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.proxy.app import ProxyApp
 from lmi_deploy.proxy.composition import ProxySettings, compose
 from lmi_deploy.proxy.deployments import Deployments
 from lmi_deploy.proxy.openai_error import OpenAIError
-from lmi_deploy.proxy.uvicorn_protocol import JoiningProtocol
+from lmi_deploy.proxy.uvicorn_protocol import ProxyProtocol
 
 _WATCH: Final = 0.5
 _KEEP_ALIVE: Final = 75
 """Seconds that an idle client keeps its connection."""
+_TICKS: Final = 10
+"""Of uvicorn, ten a second, between two looks for slow clients."""
+_MOST_UNVERIFIED: Final = 2048
 _SAME_REPORT: Final = 10.0
 """Seconds before the same line is written again."""
 
@@ -38,7 +44,7 @@ class ProxyServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=JoiningProtocol,
+                http=partial(ProxyProtocol, unverified={}, most_unverified=_most_unverified()),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -53,6 +59,13 @@ class ProxyServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in [*self.server_state.connections]:
+                connection.end_if_late(now)  # type: ignore[union-attr]
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
@@ -94,13 +107,16 @@ class ProxyOutput:
                 sys.stderr.write(f"{text}\n")
                 sys.stderr.flush()
 
-    def ready(self, address: str, names: tuple[str, ...], example: str) -> None:
+    def ready(self, address: str, names: tuple[str, ...], key: str | None, example: str) -> None:
+        """`key`: the generated one; None if the user gave it."""
         base = f"{address}/v1"
         if self._as_json:
-            self.write_event("ready", {"url": address, "base_url": base, "models": list(names)})
+            fields = {"url": address, "base_url": base, "api_key": key, "models": list(names)}
+            self.write_event("ready", fields)
             return
         served = ", ".join(names) or "no deployment yet (`lmi up RECIPE` creates one)"
-        sys.stdout.write(f"{base} serves {served}; Ctrl-C stops it\n\n{example}")
+        variable = f"export {PROXY_KEY_VARIABLE}={key}\n\n" if key is not None else ""
+        sys.stdout.write(f"{base} serves {served}; Ctrl-C stops it\n\n{variable}{example}")
         sys.stdout.flush()
 
 
@@ -122,9 +138,8 @@ async def run(settings: ProxySettings, environ: Mapping[str, str], output: Proxy
             await asyncio.sleep(0.005)
         names = await parts.deployments.names()
         await _require_named(settings, parts.deployments, output)
-        key = "none" if settings.key is None else "THE KEY"
-        example = await _example(f'base_url="{address}/v1", api_key="{key}"', names, parts.deployments)
-        output.ready(address, names, example)
+        key = settings.key.value if settings.key_is_generated else None
+        output.ready(address, names, key, await _example(address, names, parts.deployments))
         gc.freeze()  # what is here now stays: the collector need not look at it again
         await serving
     finally:
@@ -164,6 +179,12 @@ async def _stop_when_orphaned(server: ProxyServer, parent: int | None) -> None:
     server.should_exit = server.force_exit = True
 
 
+def _most_unverified() -> int:
+    """Half of the files that this process may open: the other half is for clients with the key, and for requests."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_UNVERIFIED if files == resource.RLIM_INFINITY else min(_MOST_UNVERIFIED, files // 2)
+
+
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
@@ -188,8 +209,8 @@ def _address(host: str, listener: socket.socket) -> str:
     return f"http://{name}:{port}"
 
 
-async def _example(client: str, names: tuple[str, ...], deployments: Deployments) -> str:
-    """Three lines of Python for the first deployment that can be looked up now."""
+async def _example(address: str, names: tuple[str, ...], deployments: Deployments) -> str:
+    """Python for the first deployment that can be looked up now."""
     name, embeds, texts = next(iter(names), "NAME"), False, False
     with contextlib.suppress(OpenAIError):
         found, _ = await deployments.find(name)
@@ -201,4 +222,4 @@ async def _example(client: str, names: tuple[str, ...], deployments: Deployments
         call = f'embeddings.create(model="{name}", input="Hello").data[0].embedding'
     elif texts:
         call = f'completions.create(model="{name}", prompt="Hello").choices[0].text'
-    return f"  from openai import OpenAI\n  client = OpenAI({client})\n  print(client.{call})\n"
+    return f"{client_lines(address)}  print(client.{call})\n"

@@ -6,8 +6,9 @@ import json
 from typing import Any, Final
 
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.openai_client import client_lines
 
-_BASE_URL: Final = "http://127.0.0.1:8000/v1"
+_ADDRESS: Final = "http://127.0.0.1:8000"
 """Of `lmi proxy`, unless --port says otherwise."""
 
 
@@ -17,10 +18,8 @@ def openai_example(spec: Spec) -> str:
     if not call:
         return ""
     return f"""\
-With OpenAI's client library, through `lmi proxy {spec.name}`, which runs until Ctrl-C:
-  from openai import OpenAI
-  client = OpenAI(base_url="{_BASE_URL}", api_key="none")
-  {call}
+With OpenAI's client library, through `lmi proxy {spec.name}`, which prints its key and runs until Ctrl-C:
+{client_lines(_ADDRESS)}  {call}
 Without it:
 """
 

@@ -37,6 +37,7 @@ class ServeOptions:
     runtime: str = "embedded"
     image: str = ""
     log_format: str = "lmi"
+    management: bool = False
 
 
 def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None, Path]:
@@ -94,7 +95,7 @@ def launch_of(options: ServeOptions, python: Path, home: Path, deps: Dependencie
         model_name="",
         settings=options.settings.absolute() if options.settings else None,
         devices=len(deps.machine().accelerators),
-        managed_by_clients=True,
+        managed_by_clients=options.management,
         log_format=options.log_format,
     )
 

@@ -164,17 +164,48 @@ def test_absent_models_are_refused_in_the_words_of_the_hub(tmp_path: Path) -> No
             assert raw_status(int(port), path) == 404, path
 
 
-def raw_status(port: int, path: str) -> int:
+def raw_status(port: int, path: str, **headers: str | bytes) -> int:
     """Without a client that tidies the path first."""
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.putrequest("GET", path, skip_accept_encoding=True)
+        connection.putrequest("GET", path, skip_accept_encoding=True, skip_host="Host" in headers)
+        for name, value in headers.items():
+            connection.putheader(name, value)
         connection.endheaders()
         return connection.getresponse().status
     finally:
         connection.close()
+
+
+def test_links_out_of_the_folder_are_not_served(tmp_path: Path) -> None:
+    models, outside = tmp_path / "models", tmp_path / "outside"
+    write(outside, {"secret.txt": b"secret"})
+    write(models / "org" / "m", FILES)
+    (models / "org" / "m" / "vocab.txt").symlink_to(outside / "secret.txt")
+    (models / "org" / "m" / "copy.json").symlink_to("config.json")
+    (models / "org" / "linked").symlink_to(outside)
+    with serving(models) as (ready, _):
+        assert [(model["model"], model["files"]) for model in ready["models"]] == [("org/m", 6)]
+        warned = [text for text in ready["notices"] if text.startswith("warning")]
+        assert [str(outside / "secret.txt") in text for text in warned] == [True, True]
+        port = int(ready["url"].rpartition(":")[2])
+        paths = (
+            "/org/m/resolve/main/vocab.txt",
+            "/org/linked/resolve/main/secret.txt",
+            "/api/models/org/linked",
+        )
+        assert [raw_status(port, path) for path in paths] == [404] * 3
+        assert raw_status(port, "/org/m/resolve/main/copy.json") == 200
+
+
+def test_web_page_whose_name_points_here_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "models" / "org" / "m", FILES)
+    with serving(tmp_path / "models") as (ready, _):
+        port = int(ready["url"].rpartition(":")[2])
+        for host, status in (("evil.example", 403), (b"evil\xff.example", 403), (f"localhost:{port}", 200)):
+            assert raw_status(port, "/api/models/org/m", Host=host) == status, host
 
 
 def test_token_is_required_of_clients_where_one_is_set(tmp_path: Path) -> None:
@@ -185,6 +216,8 @@ def test_token_is_required_of_clients_where_one_is_set(tmp_path: Path) -> None:
             with pytest.raises(HfHubHTTPError) as refused:
                 HfApi(endpoint=ready["url"], token=token).model_info("org/m")
             assert refused.value.response.status_code == 401
+        port = int(ready["url"].rpartition(":")[2])
+        assert raw_status(port, "/api/models/org/m", Authorization=b"Bearer \xff\xe9") == 401
         assert HfApi(endpoint=ready["url"], token="hf_mirror").model_info("org/m").sha
 
 

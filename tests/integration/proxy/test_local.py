@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import resource
 import shutil
 import signal
 import socket
@@ -73,7 +75,7 @@ def test_a_chat(talks: RunningProxy) -> None:
 def test_a_stream_arrives_word_by_word(talks: RunningProxy) -> None:
     connection = talks.connect()
     body = {"model": "talks", "stream": True, "messages": [{"role": "user", "content": "words 3 slow 0.2"}]}
-    connection.request("POST", "/v1/chat/completions", json.dumps(body))
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), talks.authorization)
     response = connection.getresponse()
     assert response.getheader("content-type") == "text/event-stream; charset=utf-8"
     times = [time.monotonic() for line in iter(response.readline, b"") if line.startswith(b"data: ")]
@@ -189,7 +191,7 @@ def test_a_client_that_leaves_frees_the_slot_and_ends_the_request(
         {"model": "talks", "stream": True, "messages": [{"role": "user", "content": "words 1000 slow 0.05"}]}
     )
     connection = http.client.HTTPConnection("127.0.0.1", talks.port, timeout=30)
-    connection.request("POST", "/v1/chat/completions", body)
+    connection.request("POST", "/v1/chat/completions", body, talks.authorization)
     response = connection.getresponse()
     response.readline()
     assert talks.metric('lmi_proxy_in_flight{model="talks"}') == 1
@@ -219,6 +221,24 @@ def test_a_full_queue_says_when_to_come_again(home: Path, served: RunningServer)
     assert {response.status for response in found} == {200, 429}
     assert refused[0].headers["retry-after"] == "1"
     assert refused[0].json["error"]["code"] == "queue_full"
+
+
+def test_requests_are_counted_before_their_bodies_are_read(home: Path, served: RunningServer) -> None:
+    body = json.dumps({"model": "talks", "messages": [{"role": "user", "content": "words 1"}]}).encode()
+    with proxy(home, "--concurrency", "1", "--queue", "1") as small:
+        halves = [small.connect() for _ in range(2)]
+        for half in halves:
+            half.putrequest("POST", "/v1/chat/completions")
+            for name, value in {**small.authorization, "Content-Length": str(len(body))}.items():
+                half.putheader(name, value)
+            half.endheaders(body[:1])
+        deadline = time.monotonic() + 30
+        while (response := small.post("/v1/chat/completions", body)).status == 200:
+            assert time.monotonic() < deadline
+        assert (response.status, response.json["error"]["code"]) == (429, "queue_full")
+        for half in halves:
+            half.send(body[1:])
+            assert half.getresponse().status == 200
 
 
 def test_metrics_count_by_model_route_and_status(talks: RunningProxy) -> None:
@@ -259,12 +279,42 @@ def test_a_server_that_is_gone(home: Path, tmp_path: Path) -> None:
 
 def test_the_key(home: Path, served: RunningServer) -> None:
     with proxy(home, environ={"LMI_PROXY_API_KEY": "s3cret"}) as guarded:
-        assert guarded.get("/v1/models").status == 401
+        assert guarded.ready["api_key"] is None, "it is not repeated"
+        assert guarded.get("/v1/models", {"Authorization": ""}).status == 401
         wrong = guarded.get("/v1/models", {"Authorization": "Bearer nope"})
         assert (wrong.status, wrong.json["error"]["code"]) == (401, "invalid_api_key")
-        assert guarded.get("/v1/models", {"Authorization": "Bearer s3cret"}).status == 200
-        assert guarded.get("/health").status == 200
+        assert guarded.get("/v1/models").status == 200
+        assert guarded.get("/health", {"Authorization": ""}).status == 200
         assert "s3cret" not in wrong.body.decode()
+
+
+def test_key_is_generated_where_none_is_given(talks: RunningProxy) -> None:
+    assert len(talks.ready["api_key"]) >= 32
+    for path in ("/v1/models", "/metrics", "/nope"):
+        assert talks.get(path, {"Authorization": ""}).status == 401
+    refused = talks.post("/v1/chat/completions", b"{", {"Authorization": "Bearer none"})
+    assert (refused.status, refused.json["error"]["code"]) == (401, "invalid_api_key")
+
+
+def test_silent_clients_do_not_lock_out_others(home: Path, served: RunningServer) -> None:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, files[1]))  # the proxy inherits it
+    try:
+        starting = proxy(home)
+        running = starting.__enter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, files)
+    with contextlib.ExitStack() as opened:
+        opened.push(starting)
+        kept = running.connect()
+        kept.request("GET", "/v1/models", headers=running.authorization)
+        assert kept.getresponse().read()
+        for _ in range(256):
+            silent = opened.enter_context(socket.create_connection(("127.0.0.1", running.port), timeout=30))
+            silent.sendall(b"GET / HT")
+        assert running.chat("words 1").status == 200
+        kept.request("GET", "/v1/models", headers=running.authorization)
+        assert kept.getresponse().status == 200
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

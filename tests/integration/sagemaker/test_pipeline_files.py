@@ -19,11 +19,14 @@ pytestmark = pytest.mark.landing
 ROOT = Path(__file__).resolve().parents[3]
 GH = """\
 #!/usr/bin/env bash
-# Stands in for GitHub's `gh api`: keeps one comment in a file.
+# Stands in for GitHub's `gh api`: keeps the last comment in posted.md, and id, author and first line of all in a list.
 echo "$@" >> gh.log
+touch comments.tsv
 case "$*" in
-  *--jq*) [ ! -f posted.md ] || echo 7 ;;
-  *) cp "$(echo "$*" | sed 's/.*body=@//')" posted.md ;;
+  *graphql*) echo 'github-actions[bot]' ;;
+  *--jq*) cat comments.tsv ;;
+  *) cp "$(echo "$*" | sed 's/.*body=@//')" posted.md
+     printf '7\\tgithub-actions[bot]\\t%s\\n' "$(sed -n 1p posted.md)" >> comments.tsv ;;
 esac
 """
 
@@ -88,6 +91,10 @@ def test_action_plans_comments_deploys_and_removes_a_preview(aws: Emulated, runn
         ("POST", "repos/org/repo/issues/12/comments"),
         ("PATCH", "repos/org/repo/issues/comments/7"),
     ]
+    mark = (runner.folder / "posted.md").read_text().splitlines()[0]
+    (runner.folder / "comments.tsv").write_text(f"6\tmallory\t{mark}\n")
+    assert runner.comment(command="plan", **preview).returncode == 0
+    assert "--method POST" in (runner.folder / "gh.log").read_text().splitlines()[-1], "not mallory's comment"
     deployed = runner.action(command="up", **preview)
     assert deployed.returncode == 0, deployed.stderr
     assert endpoints(aws) == ["echo-pr-12"]

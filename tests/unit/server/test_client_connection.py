@@ -12,8 +12,10 @@ import pytest
 
 from lmi_deploy.server.http.client_connection import Application, Exchange
 from lmi_deploy.server.http.listener import Listener
-from lmi_deploy.server.http.request_reader import TimeLimits
+from lmi_deploy.server.http.request_head_parser import ReceivedRequest
+from lmi_deploy.server.http.request_reader import RequestReader, TimeLimits
 from lmi_deploy.server.http.responses import Response
+from lmi_deploy.server.http.socket_stream import SocketStream
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.server_settings import ServerSettings
 
@@ -152,9 +154,53 @@ def test_long_response_is_not_an_idle_connection() -> None:
         await asyncio.sleep(4 * SHORT)
         await echo(exchange)
 
-    # The second one came in one chunk with the first, so both are answered while the rest is read.
     body = send_bytes(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n" * 2, by=slow)
     assert body.count(b"HTTP/1.1 200 OK") == 2
+
+
+@pytest.mark.parametrize(
+    ("second", "status"),
+    [
+        (b"GET /nope HTTP/1.1\r\n\r\n", 404),
+        (b"nonsense\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nExpect: much\r\n\r\n", 417),
+    ],
+)
+def test_requests_that_arrive_together_are_answered_in_order(second: bytes, status: int) -> None:
+    async def slow_or_nothing(exchange: Exchange) -> None:
+        if exchange.request.target == "/nope":
+            await exchange.reply(Response(404))
+            return
+        await asyncio.sleep(SHORT)
+        await echo(exchange)
+
+    first = b"POST / HTTP/1.1\r\nX-Request-Id: a\r\nContent-Length: 5\r\n\r\nfirst"
+    body = send_bytes(limits(idle=SHORT, body=SHORT), first + second, by=slow_or_nothing)
+    assert body.startswith(b"HTTP/1.1 200 OK\r\nx-request-id: a\r\n")
+    assert b"first" + b"HTTP/1.1 %d " % status in body
+
+
+def test_chunks_of_one_byte_leave_their_turn_to_other_connections() -> None:
+    size, turns = 20_000, 0
+
+    async def counting() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def go() -> bytes:
+        stream = SocketStream()
+        stream.have += b"1\r\na\r\n" * size + b"0\r\n\r\n"
+        request = ReceivedRequest("POST", "/", [("Transfer-Encoding", "chunked")])
+        other = asyncio.create_task(counting())
+        complete = await RequestReader(stream, max_body=size).body(request)
+        other.cancel()
+        return complete.body
+
+    assert asyncio.run(go()) == b"a" * size
+    assert turns > size / 100
 
 
 def test_client_that_reads_nothing_is_disconnected() -> None:

@@ -8,7 +8,7 @@ from lmi_deploy.targets.local.request_examples import request_examples
 from lmi_deploy.targets.openai_example import openai_example
 from tests.support.factories import facts, recipe, resolve
 
-CLIENT = 'client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")'
+CLIENT = 'client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key=os.environ["LMI_PROXY_API_KEY"])'
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ CLIENT = 'client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")'
 def test_printed_example_sends_the_probe_through_the_proxy(extra: str, call: str) -> None:
     lines = openai_example(resolve(recipe(extra), facts())).splitlines()
     assert "`lmi proxy m`" in lines[0]
-    assert CLIENT in lines[2]
-    assert lines[3].strip() == f"print({call})"
+    assert CLIENT in lines[3]
+    assert lines[4].strip() == f"print({call})"
 
 
 def test_no_openai_example_is_printed_if_the_body_has_another_form() -> None:

@@ -10,10 +10,7 @@ import click
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, place_options
-from lmi_deploy.errors import UsageRefused
-
-KEY_VARIABLE = "LMI_PROXY_API_KEY"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE
 
 
 @click.command("proxy")
@@ -29,14 +26,15 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="The address to listen on. An address that other machines can reach needs --api-key.",
+    help="The address to listen on.",
 )
 @click.option(
     "--api-key",
-    envvar=KEY_VARIABLE,
+    envvar=PROXY_KEY_VARIABLE,
     show_envvar=True,
     metavar="KEY",
-    help="The key that clients must send. Set it in the variable: other users can read the command line.",
+    help="The key that clients must send; generated and printed if not given. Set it in the variable: other users can "
+    "read the command line.",
 )
 @click.option(
     "--concurrency",
@@ -67,19 +65,15 @@ def command(
     """Run a server with OpenAI's API on this machine. It forwards requests to the deployments NAME, or, without NAME,
     to all that `lmi ls` lists.
 
-    In a request, `model` is the name of a deployment. lmi signs requests to SageMaker with your AWS credentials.
+    In a request, `model` is the name of a deployment. lmi signs requests to SageMaker with your AWS credentials, so
+    clients need a key: the one that the proxy prints, or your own in LMI_PROXY_API_KEY.
 
     Ctrl-C stops the server after the running requests have ended, at most 30 s later. A second Ctrl-C stops it at once.
     """
     from lmi_deploy.composition.local import run_proxy
 
-    if given["host"] not in LOOPBACK and not api_key:
-        raise UsageRefused(
-            f"--host {given['host']} needs a key: without one, other machines could use your deployments",
-            hint=f"set the variable {KEY_VARIABLE}, or omit --host",
-        )
     context = open_context(as_json=as_json)
     refs = [find_deployment(name, context.deps, where) for name in names]
     flags = [text for name, value in given.items() for text in (f"--{name}", str(value))]
-    environ = {**os.environ, **({KEY_VARIABLE: api_key} if api_key else {})}
+    environ = {**os.environ, **({PROXY_KEY_VARIABLE: api_key} if api_key else {})}
     return run_proxy([*flags, *(["--json"] if as_json else [])], refs, environ)

@@ -55,6 +55,11 @@ _LINES = 20_000
     show_default=True,
     help="Runtime embedded: djl writes the lines that CloudWatch shows for DJLServing.",
 )
+@click.option(
+    "--management",
+    is_flag=True,
+    help="Runtime embedded: DJLServing's management API on the port, for every user of this machine who can reach it.",
+)
 @click.option("--watch", "watched", is_flag=True, help="Restart when a file of DIR changes.")
 @json_option
 def command(

@@ -53,10 +53,13 @@ class TokenResult(DeploymentFields):
 
 
 class ReadyProxy(TypedDict):
-    """The first line of `lmi proxy`; `base_url` is for OpenAI's clients."""
+    """The first line of `lmi proxy`; `base_url` and `api_key` are for OpenAI's clients. `api_key` is null if you gave
+    the key.
+    """
 
     url: str
     base_url: str
+    api_key: str | None
     models: list[str]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from lmi_deploy.domain.local_host_names import foreign_host
 from lmi_deploy.emulator.hosting.network_access import PATH
 from lmi_deploy.emulator.iam.keyring import Keyring
 from lmi_deploy.emulator.runtime.invocation_request import is_invocation
@@ -51,21 +51,6 @@ _JSON: Final = {"SignatureDoesNotMatch": "InvalidSignatureException", "AccessDen
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def has_local_host(request: web.Request) -> bool:
-    """Whether the request names this machine by a loopback name; any port, because a tunnel may use another one.
-
-    A page of a site whose name was made to point here (DNS rebinding) sends the site's name.
-    """
-    name = request.headers.get("Host", "").rpartition("@")[2].lower()
-    name = name.partition("]")[0].lstrip("[") if name.startswith("[") else name.partition(":")[0]
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
 @dataclass(slots=True)
 class Authentication:
     keyring: Keyring
@@ -77,11 +62,8 @@ class Authentication:
 
         @web.middleware
         async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
-            if not has_local_host(request):
-                return web.json_response(
-                    {"error": f"Host {request.headers.get('Host', '')!r}: use 127.0.0.1 or localhost"},
-                    status=403,
-                )
+            if refusal := foreign_host(request.headers.get("Host"), "127.0.0.1"):
+                return web.json_response({"error": refusal}, status=403)
             if request.path.startswith(_SECRET_PATHS):
                 return await handler(request)
             if request.path.startswith(_CONTROLS):

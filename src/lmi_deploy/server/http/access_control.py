@@ -1,19 +1,18 @@
 """Access control of a server on this machine: keep out web pages that find it on localhost.
 
-A page can send requests to any port of the machine that its browser runs on. A page cannot forge two headers:
-`Origin`, and `Host`, which names the page's own host if that was made to point here (DNS rebinding).
+A page can send requests to any port of the machine that its browser runs on. It cannot forge the headers `Origin` and
+`Host`.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 from urllib.parse import urlsplit
 
+from lmi_deploy.domain.local_host_names import foreign_host, ip_address
 from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.request_head_parser import ReceivedRequest
 
-_MOST_REMEMBERED = 64
 _WEB_PORTS = {"http": 80, "https": 443}
 
 
@@ -21,22 +20,14 @@ class Access:
     """The access rules of one listening address. `host`: the address; `origins`: pages that may manage models."""
 
     def __init__(self, host: str, origins: str) -> None:
-        self._local = is_loopback(host)
+        self._host = host
+        self._machine = socket.gethostname()
         self._origins = frozenset(origin.strip() for origin in origins.split(",")) - {"*"}
-        self._accepted: set[str] = set()
 
     def check_host(self, request: ReceivedRequest) -> None:
         """`ErrorReply` for a request that arrived over loopback and names another host."""
-        host = request.header("host")
-        if host is None or not self._local or host in self._accepted:
-            return
-        if not is_local_name(name_of_host(host)):
-            raise _forbidden(
-                f"Host {host} is not a name of this machine, and the server listens only on loopback: "
-                "use localhost or 127.0.0.1, or configure the proxy to send one of them as Host"
-            )
-        if len(self._accepted) < _MOST_REMEMBERED:
-            self._accepted.add(host)
+        if refusal := foreign_host(request.header("host"), self._host, machine=self._machine):
+            raise _forbidden(refusal)
 
     def check_origin(self, request: ReceivedRequest) -> None:
         """`ErrorReply` for a model management request that a browser sent from another site's page.
@@ -52,33 +43,6 @@ class Access:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a server at `host` can be reached only from this machine."""
-    address = _address(host)
-    return address.is_loopback if address is not None else host.lower() == "localhost"
-
-
-def name_of_host(host: str) -> str:
-    """A Host header without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0].lower().rstrip(".")
-
-
-def is_local_name(name: str) -> bool:
-    """Whether no page of the public web can have that host name.
-
-    An address is no name; a name without a dot and one in `.localhost` or `.internal` (host.docker.internal) is in no
-    public DNS (RFC 6761; ICANN reserved `.internal`).
-    """
-    return (
-        "." not in name
-        or _address(name) is not None
-        or name.endswith((".localhost", ".internal"))
-        or name == socket.gethostname().lower()
-    )
-
-
 def _same_site(origin: str, host: str) -> bool:
     """A page of this very server; of a name that only a resolver vouches for, none is."""
     try:
@@ -90,14 +54,7 @@ def _same_site(origin: str, host: str) -> bool:
         return False
     name = page.hostname or ""
     known = name in ("localhost", socket.gethostname().lower()) or name.endswith(".localhost")
-    return same and (known or _address(name) is not None)
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
+    return same and (known or ip_address(name) is not None)
 
 
 def _forbidden(message: str) -> ErrorReply:

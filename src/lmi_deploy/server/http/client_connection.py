@@ -36,7 +36,6 @@ class Exchange:
         self.request_id = given if given is not None else str(uuid.uuid4())
         self.status = 0
         self._connection = connection
-        connection.client_request_id = self.request_id
 
     def is_disconnected(self) -> bool:
         """Whether the client has left."""
@@ -44,7 +43,7 @@ class Exchange:
 
     async def reply(self, reply: Response) -> None:
         """The whole response at once."""
-        keep = reply.status < 400 and not self._connection.draining
+        keep = reply.status < 400 and not self._connection.is_drained
         chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
         # As the real server: its 101 and 304 have a length, and 304 no body.
         has_length = reply.status in (101, 304) or (reply.status != 204 and not 100 <= reply.status < 200)
@@ -58,7 +57,7 @@ class Exchange:
     async def start_stream(self, head: Response) -> None:
         """Send the head of a response of unknown length."""
         coding = [("transfer-encoding", "chunked")]
-        await self._send(head, coding, keep=not self._connection.draining)
+        await self._send(head, coding, keep=not self._connection.is_drained)
 
     async def send_chunk(self, blob: bytes) -> None:
         if blob and self.request.method != "HEAD":
@@ -71,8 +70,7 @@ class Exchange:
     async def _send(self, head: Response, framing: list[Pair], *, keep: bool, body: bytes = b"") -> None:
         self.status = head.status
         self._connection.keep = keep
-        text, self._connection.client_request_id = self._connection.client_request_id, None
-        named = [("x-request-id", text)] if text is not None else []
+        named = [("x-request-id", self.request_id)]
         if cors := self._connection.settings.cors:
             stated = {name.lower() for name, _ in head.headers}
             named += [pair for pair in cors if pair[0] not in stated]
@@ -97,9 +95,6 @@ class ClientConnection(SocketStream):
         self.keep = True
         self.draining = False
         self._between = True
-        # As in the real server: if several requests arrive together, the first response has the last one's id.
-        self.client_request_id: str | None = None
-        self._background: set[asyncio.Task[None]] = set()
         self._application = application
         self._opened = opened
         self._log = log
@@ -113,7 +108,12 @@ class ClientConnection(SocketStream):
     @property
     def idle(self) -> bool:
         """Whether every request has its response."""
-        return self._between and not self._background
+        return self._between
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no other request is answered: the server drains, and all that arrived were."""
+        return self.draining and not self.have
 
     def is_disconnected(self) -> bool:
         """Whether the client has left."""
@@ -127,20 +127,18 @@ class ClientConnection(SocketStream):
     async def run(self) -> None:
         """Handle requests one after the other; never raises for a client's error."""
         try:
-            while self.keep and not self.draining:
+            while self.keep and not self.is_drained:
                 await self._one()
-            if self.draining and self._background:
-                await asyncio.wait(self._background)
+                if self.have:  # requests that arrived together: other clients' have their turn between them
+                    await asyncio.sleep(0)
         except (OSError, EOFError, ConnectionClosed):
             self.abort()
         except asyncio.CancelledError:
             self.abort()
             raise
         except Exception as exc:  # noqa: BLE001 (after any error the socket must be closed)
-            self._failed(exc)
-        finally:
-            for task in self._background:
-                task.cancel()
+            self._log.defect("a connection failed and was closed", exc)
+            self.abort()
         await self._leave()
 
     async def _leave(self) -> None:
@@ -177,7 +175,7 @@ class ClientConnection(SocketStream):
             self._between = False
             request = await self._requests.body(request)
         except Idle:
-            self.keep = bool(self._background)  # a client that waits for its response is not idle
+            self.keep = False
         except TooSlow:
             await self._bare(408, "Request Timeout", keep=False)
         except MalformedRequest as exc:
@@ -190,31 +188,7 @@ class ClientConnection(SocketStream):
         except BadExpectation:
             await self._bare(417, "Expectation Failed", keep=False)
         else:
-            await self._respond(Exchange(self, request))
-
-    async def _respond(self, exchange: Exchange) -> None:
-        """As in the real server: requests that arrived in one piece are answered when they are done, in any order."""
-        if not self.have and not self._background:
-            await self._application(exchange)
-            return
-        task = asyncio.create_task(self._run_in_background(exchange))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        await asyncio.sleep(0)  # start it before the next request is read
-
-    async def _run_in_background(self, exchange: Exchange) -> None:
-        try:
-            await self._application(exchange)
-        except (OSError, EOFError, ConnectionClosed):
-            self.abort()
-        except Exception as exc:  # noqa: BLE001 (as in `run`)
-            self._failed(exc)
-        if exchange.status >= 400 or (self.draining and len(self._background) == 1):
-            self.close()
-
-    def _failed(self, exc: Exception) -> None:
-        self._log.defect("a connection failed and was closed", exc)
-        self.abort()
+            await self._application(Exchange(self, request))
 
     async def _too_large(self, refused: TooLarge) -> None:
         """Answered before the body arrives: a client may wait for that."""

@@ -24,6 +24,7 @@ from lmi_deploy.server.server_settings import ServerSettings
 _INFERENCE = re.compile(
     r"/(ping|invocations|predictions|v1/chat/completions)([/?].*)?|/models/.+/invoke", re.DOTALL
 )
+_MANAGEMENT = re.compile(r"/(models|workflows|adapters|server)([/?].*)?", re.DOTALL)
 _METRICS = re.compile(r"/server/metrics(\?.*)?", re.DOTALL)
 _RATE = re.compile(r"(\d+)/PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
 
@@ -60,7 +61,7 @@ class FrontEnd:
         scraped.
         """
         is_metrics = _METRICS.fullmatch(exchange.request.target)
-        await self._route(exchange, self._infer, self._manage if is_metrics else _nothing, self.access)
+        await self._route(exchange, self._infer, self._manage if is_metrics else _unmanaged, self.access)
 
     async def management_only(self, exchange: Exchange) -> None:
         await self._route(exchange, _nothing, self._manage, self.second)
@@ -107,8 +108,6 @@ class FrontEnd:
         if not exchange.request.target.startswith("/ping"):
             await self.inference(exchange)
             return
-        for _ in range(2):  # as in the real server, the refusal of a request in the same piece overtakes it
-            await asyncio.sleep(0)
         states = {pool.settings.name: {"status": health(pool)} for pool in self.models}
         status = 503 if self._rates.tripped else 200
         if any(pool.failed for pool in self.models):
@@ -124,6 +123,16 @@ class FrontEnd:
 
 async def _nothing(exchange: Exchange) -> None:
     raise error_responses.unknown_path()
+
+
+async def _unmanaged(exchange: Exchange) -> None:
+    if not _MANAGEMENT.fullmatch(exchange.request.target):
+        raise error_responses.unknown_path()
+    message = (
+        "This server is managed over its control socket: every user of the machine can reach the port. "
+        "Start `lmi serve` with --management to manage models over the port, too."
+    )
+    raise ErrorReply(403, "ForbiddenException", message)
 
 
 class Rates:
