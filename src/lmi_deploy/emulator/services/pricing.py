@@ -19,12 +19,12 @@ from lmi_deploy.catalog import packaged_prices
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.wire.errors import ApiError
 
-LOCATIONS: Final = {
+_LOCATIONS: Final = {
     "eu-west-1": ("EU (Ireland)", "EU"),
     "us-east-1": ("US East (N. Virginia)", "USE1"),
     "us-west-2": ("US West (Oregon)", "USW2"),
 }
-"""The regions with prices in the catalog: their names in the list, and the first part of their usage types."""
+"""Regions by their names in the list, and the first part of their usage types; of others a test needs none."""
 USES: Final = {"Hosting": "Host", "Processing": "Processing"}
 """By component, how usage types name it (`USE1-Processing:ml.m5.xlarge`). Where both are quoted they cost the same."""
 PAGE: Final = 100
@@ -124,7 +124,7 @@ def _product(region: str, kind: str, use: str, *, hourly: float, since: str) -> 
         "unit": "Hrs",
         "beginRange": "0",
         "endRange": "Inf",
-        "description": f"${hourly} per {use} {kind} hour in {LOCATIONS[region][0]}",
+        "description": f"${hourly} per {use} {kind} hour in {_location(region)[0]}",
         "appliesTo": [],
         "pricePerUnit": {"USD": f"{hourly:.10f}"},
         "rateCode": rate,
@@ -144,8 +144,12 @@ def _product(region: str, kind: str, use: str, *, hourly: float, since: str) -> 
     }
 
 
+def _location(region: str) -> tuple[str, str]:
+    return _LOCATIONS.get(region, (region, region.upper()))
+
+
 def _attributes(region: str, kind: str, use: str) -> dict[str, str]:
-    location, prefix = LOCATIONS[region]
+    location, prefix = _location(region)
     return {
         "servicecode": "AmazonSageMaker",
         "servicename": "Amazon SageMaker",
