@@ -84,7 +84,10 @@ def make_plan(
         observed, plan = confirmed, target.plan_deployment(spec, artifact, confirmed, inventory)
     notices: tuple[str, ...] = ()
     if priced:
-        inventory, notices = _with_prices(spec, inventory, target, deps)
+        inventory, notices = _with_prices(spec, observed, inventory, target, deps)
+    estimate = target.estimate(spec, inventory)
+    if priced and (words := target.during_update(spec, plan, observed, inventory)):
+        estimate = estimate.plus("during the update", words)
     return DeploymentPlan(
         target=target,
         spec=spec,
@@ -92,20 +95,20 @@ def make_plan(
         observed=observed,
         inventory=inventory,
         plan=plan if probe else plan.without(Phase.PROBE),
-        estimate=target.estimate(spec, inventory),
+        estimate=estimate,
         notices=notices,
     )
 
 
 def _with_prices(
-    spec: Spec, inventory: Inventory, target: AnyTarget, deps: Dependencies
+    spec: Spec, observed: Observed, inventory: Inventory, target: AnyTarget, deps: Dependencies
 ) -> tuple[Inventory, tuple[str, ...]]:
     """From AWS's public list where the Price List API gave none, and those on this machine are old; and notices."""
-    inventory, today = target.with_prices(spec, inventory), deps.clock.now().date()
+    inventory, today = target.with_prices(spec, observed, inventory), deps.clock.now().date()
     if not _doubt(spec, inventory, target, today):
         return inventory, ()
     problems = current_prices(spec.ref.region, deps).problems
-    inventory = target.with_prices(spec, inventory)
+    inventory = target.with_prices(spec, observed, inventory)
     if doubt := _doubt(spec, inventory, target, today):
         return inventory, (f"{doubt}: {reads_the_list(spec.ref.region)}", *problems)
     return inventory, ()

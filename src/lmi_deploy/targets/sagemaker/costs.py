@@ -148,9 +148,11 @@ def prices(inventory: CloudInventory) -> Mapping[str, Price]:
     return inventory.prices
 
 
-def known_prices(spec: Spec, hourly: Callable[[str], Price | None]) -> dict[str, Price]:
-    """Of all instance types of the recipe, as far as they are known."""
-    types = {name for one in spec.cloud.placements for name in instances_of(spec, one)}
+def known_prices(
+    spec: Spec, running: Iterable[str], hourly: Callable[[str], Price | None]
+) -> dict[str, Price]:
+    """Of all instance types of the recipe, and of those that run now, as far as they are known."""
+    types = {*running, *(name for one in spec.cloud.placements for name in instances_of(spec, one))}
     return {name: price for name in sorted(types) if (price := hourly(name))}
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.number_text import counted, seconds_text, size_text
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Pairs
@@ -18,11 +19,13 @@ from lmi_deploy.domain.sagemaker.tags import spec_digest
 from lmi_deploy.domain.serving_record import CandidateServing, SageMakerServing, ServingRecord
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.additional_models import additional_figures
+from lmi_deploy.planning.default_timeouts import whole_minutes
 from lmi_deploy.planning.serving_changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, candidate_figures, cost_of, cost_words, job_cost
 from lmi_deploy.targets.sagemaker.desired_state import DesiredState, desired_state, wait_timeout
 from lmi_deploy.targets.sagemaker.plan.image_actions import image_figures
 from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
+from lmi_deploy.targets.sagemaker.transfer_job.resolve import JOB_BYTES_PER_SECOND
 
 
 def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None) -> ServingRecord:
@@ -120,6 +123,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         ("weights", str(spec.weights.size)),
         *additional_figures(spec.weights),
         ("to move", str(_bytes_to_move(spec, inventory))),
+        *_transfer_time(spec, inventory),
         ("delivery", place.delivery),
         *_in_place(spec),
         ("region", place.region),
@@ -159,6 +163,8 @@ def _shared(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
     return (("shared endpoint", f"{place.component.endpoint}{others}"), ("share", copies))
 
 
+_BYTES_PER_SECOND: Final = 100_000_000
+"""From the Hub through this machine to S3: most of a line of 1 Gbit/s."""
 _NO_COST: Final[Pairs] = (("cost", "nothing more: the shared endpoint runs already"),)
 
 
@@ -175,6 +181,17 @@ def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
     second = spec.candidate.spec if spec.candidate else None
     also = _bytes_to_move(second, inventory.candidate) if second and inventory.candidate else 0
     return also + _bytes_of_version(spec, inventory)
+
+
+def _transfer_time(spec: Spec, inventory: CloudInventory) -> Pairs:
+    """Of weights from the Hub or a folder, if it is a minute or more; S3 copies its own objects."""
+    job, size = transfer_job_place(spec, inventory), _bytes_to_move(spec, inventory)
+    rate = JOB_BYTES_PER_SECOND * job.count if job else _BYTES_PER_SECOND
+    if spec.model.source == "s3" or inventory.copies or size < 60 * rate:
+        return ()
+    where = counted(job.count, "instance") if job else "this machine"
+    span = seconds_text(whole_minutes(size / rate))
+    return (("transfer time", f"about {span} at {size_text(rate)}/s, an assumed rate of {where}"),)
 
 
 def _bytes_of_version(spec: Spec, inventory: CloudInventory) -> int:
