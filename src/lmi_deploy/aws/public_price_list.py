@@ -29,6 +29,8 @@ _LONGEST: Final = 1 << 20
 """Characters of a line; AWS's have some thousand."""
 _SECONDS: Final = 60
 """To connect, and without a byte."""
+_HOSTING: Final = re.compile(r"(?:^|-)Host:(ml\.[\w-]+\.\w+)$")
+"""The usage type of an instance of an endpoint: `USE1-Host:ml.g5.xlarge`."""
 _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, csv.Error)
 
 
@@ -111,15 +113,15 @@ def _require_whole(response: Any, what: str) -> None:
 def _hosting_prices(lines: Iterator[str], today: str) -> dict[str, Price]:
     """The prices of an hour on demand that count today, by instance type."""
     columns, published = _columns(csv.reader(lines))
-    uses = [columns[name] for name in ("component", "platoinstancetype") if name in columns]
-    term, name, amount, unit = (columns[key] for key in ("termtype", "instancename", "priceperunit", "unit"))
+    usage, term, amount, unit = (columns[name] for name in ("usagetype", "termtype", "priceperunit", "unit"))
     currency, effective = columns["currency"], columns["effectivedate"]
     since: dict[str, str] = {}
     hourly: dict[str, Price] = {}
-    for row in csv.reader(line for line in lines if "Hosting" in line):
-        if row[term] != "OnDemand" or not any(row[use].lower() == "hosting" for use in uses):
+    for row in csv.reader(line for line in lines if "Host:" in line):
+        hosting = _HOSTING.search(row[usage])
+        if row[term] != "OnDemand" or not hosting:
             continue
-        instance, begins = row[name], row[effective][:10]
+        instance, begins = hosting[1], row[effective][:10]
         is_hourly = row[unit].lower() in ("hrs", "hours") and float(row[amount]) > 0
         if is_hourly and since.get(instance, "") <= begins <= today:
             since[instance] = begins

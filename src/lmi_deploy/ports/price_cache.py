@@ -16,6 +16,6 @@ class PriceCache(Protocol):
         """In place of the region's earlier table, which stays until the new one is whole. DiskRefused."""
 
     def start_refresh(self, region: str, today: datetime.date) -> bool:
-        """Whether `lmi` shall read the region's prices now without being told to: those here are older than a week, it
-        has not tried to today, and the user does not forbid it. The attempt is noted. DiskRefused.
+        """Whether `lmi` shall read the region's prices now by itself: those here are older than a week, it has not
+        tried to today, and the user does not forbid it. The attempt is noted. DiskRefused.
         """

@@ -19,7 +19,7 @@ FRESH_DAYS: Final = 7
 
 class PriceFiles:
     """`<folder>/<region>.json`; what is in them came from AWS's price list, as a whole. `<region>.tried` has the day on
-    which lmi last read the list without being told to. `refreshed`: whether it may.
+    which lmi last read the list by itself. `refreshed`: whether it may.
     """
 
     def __init__(self, folder: Path, *, refreshed: bool = True) -> None:

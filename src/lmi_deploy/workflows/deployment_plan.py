@@ -107,11 +107,17 @@ def _with_prices(
     inventory, today = target.with_prices(spec, observed, inventory), deps.clock.now().date()
     if not _doubt(spec, inventory, target, today):
         return inventory, ()
-    problems = current_prices(spec.ref.region, deps).problems
+    table, region = current_prices(spec.ref.region, deps), spec.ref.region
     inventory = target.with_prices(spec, observed, inventory)
-    if doubt := _doubt(spec, inventory, target, today):
-        return inventory, (f"{doubt}: {reads_the_list(spec.ref.region)}", *problems)
-    return inventory, ()
+    doubt, listed = _doubt(spec, inventory, target, today), table.of(region)
+    if not doubt:
+        return inventory, ()
+    way = (
+        f"AWS's list of {region}, read on {listed.date}, has no other"
+        if listed.complete
+        else reads_the_list(region)
+    )
+    return inventory, (f"{doubt}: {way}", *table.problems)
 
 
 def _doubt(spec: Spec, inventory: Inventory, target: AnyTarget, today: date) -> str:

@@ -12,7 +12,7 @@ from lmi_deploy.errors import AccessError, LmiError, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
 
 _SECONDS: Final = 10.0
-"""For a list that nobody asked for."""
+"""For a list that the user did not ask for."""
 _LATER: Final = (
     "lmi goes on with the prices that it has, and tries again tomorrow (never with LMI_PRICE_REFRESH=off)"
 )

@@ -25,14 +25,14 @@ HEAD = """\
 "Publication Date","2026-11-20T21:21:51Z"
 "Version","20261120212151"
 "OfferCode","AmazonSageMaker"
-"SKU","TermType","PriceDescription","EffectiveDate","Unit","PricePerUnit","Currency","Component","Instance Name"
+"SKU","TermType","PriceDescription","EffectiveDate","Unit","PricePerUnit","Currency","usageType"
 """
 
 
-def row(name: str, usd: str = "1.5", *, use: str = "Hosting", **odd: str) -> str:
+def row(name: str, usd: str = "1.5", *, use: str = "Host", **odd: str) -> str:
     fields = {"term": "OnDemand", "since": "2026-11-01", "unit": "Hrs", "currency": "USD", **odd}
     term, since, unit, currency = fields.values()
-    return f'"K","{term}","of {name}, an hour","{since}","{unit}","{usd}","{currency}","{use}","{name}"\n'
+    return f'"K","{term}","of {name}, an hour","{since}","{unit}","{usd}","{currency}","USE1-{use}:{name}"\n'
 
 
 def reader(address: str) -> PublicPriceList:
@@ -89,12 +89,13 @@ def test_prices_are_those_of_hosting_by_the_hour_that_count_today() -> None:
     found = listed(
         HEAD
         + row("ml.a.xlarge", "1.25")
-        + row("ml.a.xlarge", "9", use="Training")
+        + row("ml.a.xlarge", "9", use="Train")
         + row("ml.a.xlarge", "9", since="2999-01-01")
         + row("ml.a.xlarge", "9", since="2020-01-01")
         + row("ml.a.xlarge", "9", term="Reserved")
         + row("ml.a.xlarge", "9", unit="GB-Mo")
         + row("ml.b.xlarge", "0")
+        + row("ml.m.xlarge-HostingParent", "9")
         + row("ml.c.xlarge", "7", currency="CNY")
     )
     source = "AWS price list of 2026-11-20"
@@ -116,10 +117,10 @@ def test_packed_list_is_unpacked() -> None:
         ("<html>", "not in its documented form"),
         (HEAD.replace('"PricePerUnit",', "") + row("ml.a.xlarge"), "not in its documented form"),
         (HEAD + row("ml.a.xlarge", "dear"), "not in its documented form"),
-        (HEAD + '"K","OnDemand","Hosting', "not in its documented form"),
+        (HEAD + '"K","OnDemand","Host:', "not in its documented form"),
         (b"\xff\xfe" + HEAD.encode(), "not in its documented form"),
         ("x" * (2 << 20), "not in its documented form"),
-        (HEAD + row("ml.a.xlarge", use="Training"), "has no hosting prices"),
+        (HEAD + row("ml.a.xlarge", use="Train"), "has no hosting prices"),
     ],
 )
 def test_list_of_another_form_is_an_error(text: str | bytes, why: str) -> None:
@@ -159,9 +160,7 @@ def test_list_that_takes_too_long_is_given_up() -> None:
 
 
 def test_large_list_takes_little_memory() -> None:
-    chunk = "".join(
-        row(f"ml.a{n % 40}.xlarge", use="Hosting" if n % 8 == 0 else "Training") for n in range(1000)
-    )
+    chunk = "".join(row(f"ml.a{n % 40}.xlarge", use="Host" if n % 8 == 0 else "Train") for n in range(1000))
     with served([HEAD.encode(), *[chunk.encode()] * 100]) as address:
         tracemalloc.start()
         try:

@@ -207,7 +207,7 @@ def online(small: CloudApp) -> CloudApp:
     return small
 
 
-def test_old_prices_are_read_anew_where_types_are_compared(online: CloudApp) -> None:
+def test_old_prices_are_refreshed_where_types_are_compared(online: CloudApp) -> None:
     assert "ml.g6e.2xlarge, 0.01 USD per hour in us-east-1, the cheapest" in planned(online).err
     online.cloud.prices.hourly_of["ml.g6e.2xlarge"] = 0.02
     online.clock.passed = 7 * 86400.0

@@ -122,6 +122,13 @@ def test_unknown_price_is_reported_and_not_counted(app: CloudApp) -> None:
     assert rows(result)["a"]["cost"] is None
 
 
+def test_old_price_is_said(app: CloudApp) -> None:
+    serving(app, "a")
+    app.cloud.prices.date = "2025-01-26"
+    words = "the price of ml.g5.xlarge is older than half a year: `lmi catalog refresh --region us-east-1`"
+    assert words in app.lmi("cost").err
+
+
 def test_without_the_right_to_list_endpoints_nothing_is_counted(app: CloudApp) -> None:
     serving(app, "a")
     denied = AccessError("list of endpoints: may not sagemaker:ListEndpoints", hint="allow it")

@@ -98,7 +98,7 @@ def test_policy_that_sagemaker_refuses_is_a_mistake_of_the_recipe(
         ),
     ],
 )
-def test_plan_of_an_update_tells_what_both_fleets_cost(app: CloudApp, update: str, words: str) -> None:
+def test_plan_of_an_update_has_the_cost_of_both_fleets(app: CloudApp, update: str, words: str) -> None:
     app.up()
     write_recipe(recipe(update))
     app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.2
@@ -114,7 +114,7 @@ def test_price_of_a_fleet_of_another_type_is_in_it(app: CloudApp) -> None:
     assert "during the update: an unknown price for about" in app.lmi("plan").out
 
 
-def test_plan_without_an_update_tells_nothing_of_it(app: CloudApp) -> None:
+def test_plan_without_an_update_has_no_such_line(app: CloudApp) -> None:
     assert "during the update" not in app.lmi("plan").out
     app.up()
     app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.2

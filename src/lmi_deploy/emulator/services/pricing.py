@@ -113,7 +113,7 @@ def _products(context: EmulatorContext) -> Iterator[dict[str, Any]]:
 
 
 def _published(context: EmulatorContext) -> str:
-    """Today: AWS publishes the list anew every few days, with prices that have been the same for years."""
+    """Today: AWS publishes a list every few days, most of whose prices have been the same for years."""
     return f"{datetime.fromtimestamp(context.clock.now(), UTC):%Y-%m-%d}T00:00:00Z"
 
 

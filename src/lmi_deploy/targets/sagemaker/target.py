@@ -49,9 +49,8 @@ from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerfor
 from lmi_deploy.targets.sagemaker.plan import deploy, instance_count
 from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
 from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
-from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
+from lmi_deploy.targets.sagemaker.plan.summary import during_update, estimate, generation, serving
 from lmi_deploy.targets.sagemaker.plan.teardown import kept, require_unshared, teardown, weights_named
-from lmi_deploy.targets.sagemaker.plan.update_cost import during_update
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
