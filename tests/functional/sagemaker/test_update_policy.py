@@ -94,7 +94,7 @@ def test_policy_that_sagemaker_refuses_is_a_mistake_of_the_recipe(
         # Two starts, each of two instances.
         (
             "update: {policy: rolling, step_percent: 50}",
-            "$4.22 an hour for about 15 min 00 s, while the old instances and 50% of the new ones run",
+            "$4.22 an hour for about 15 min 00 s, while the old instances and 50 % of the new ones run",
         ),
     ],
 )

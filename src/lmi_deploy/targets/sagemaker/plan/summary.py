@@ -172,7 +172,7 @@ def during_update(spec: Spec, plan: Plan, observed: CloudObserved, inventory: Cl
     both = (
         "old and new instances run"
         if share == 1
-        else f"the old instances and {share:.0%} of the new ones run"
+        else f"the old instances and {100 * share:.0f} % of the new ones run"
     )
     fleets = [*running, *((name, math.ceil(count * share)) for name, count in new)]
     if {name for name, _ in fleets} - {*prices}:
