@@ -109,6 +109,11 @@ def test_json_contains_every_choice(cloud: CloudApp) -> None:
     assert "if you trust its authors" in found["notes"][-1]
 
 
+def test_unknown_region_is_refused(app: LocalApp) -> None:
+    result = app.lmi("init", MODEL, "--region", "us-east-9", "-o", "new.yaml")
+    assert (result.code, "us-east-9: no such AWS region" in result.err) == (2, True)
+
+
 def test_existing_file_is_not_overwritten_without_force(app: LocalApp) -> None:
     assert app.lmi("init", MODEL, "-o", "new.yaml", "--plain").code == 0
     before = Path("new.yaml").read_text()

@@ -35,11 +35,10 @@ _UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, csv.Er
 
 
 class PublicPriceList:
-    """The address of an emulator, as botocore reads it, counts for the list, too."""
+    """At AWS_ENDPOINT_URL, if that names an emulator. AWS_ENDPOINT_URL_PRICING is the address of the API alone."""
 
     def __init__(self, environ: Mapping[str, str], clock: Clock) -> None:
-        names = ("AWS_ENDPOINT_URL_PRICING", "AWS_ENDPOINT_URL")
-        self._host = next((environ[name] for name in names if environ.get(name)), _HOST).rstrip("/")
+        self._host = (environ.get("AWS_ENDPOINT_URL") or _HOST).rstrip("/")
         self._authorities = environ.get("AWS_CA_BUNDLE") or True
         self._clock = clock
 

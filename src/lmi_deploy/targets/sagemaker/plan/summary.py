@@ -154,13 +154,13 @@ def during_update(spec: Spec, plan: Plan, observed: CloudObserved, inventory: Cl
     only those of a step (developer guide, "Blue/Green Deployments", "Rolling deployments").
     """
     update = next((action for action in plan.actions if isinstance(action, UpdateEndpoint)), None)
-    running = running_instances(observed)
-    if update is None or not any(count for _, count in running):
+    running, endpoint = running_instances(observed), observed.endpoint
+    if update is None or endpoint is None or not any(count for _, count in running):
         return ""
     policy, prices = update.policy or UpdatePolicy(), inventory.prices
     placement = inventory.choose(spec.cloud.placements)
     name, _ = dearest_type(placement.types, prices.get)
-    new = [(name, running[0][1] if update.keep_count else spec.cloud.count)]
+    new = [(name, max(endpoint.count, endpoint.desired_count) if update.keep_count else spec.cloud.count)]
     if spec.candidate is not None:
         second = spec.candidate.spec.cloud
         new.append((second.placements[0].instance, second.count))
