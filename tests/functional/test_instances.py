@@ -167,6 +167,15 @@ def refresh(app: LocalApp, region: str, hourly: dict[str, float]) -> None:
     )
 
 
+def test_types_without_a_known_price_are_counted_with_the_way_to_it(app: LocalApp) -> None:
+    model, way = write_config(app, LLAMA_70B), "us-east-1 may have: `lmi catalog refresh --region us-east-1`"
+    result = app.lmi("instances", "--fits", model)
+    assert "no price is known of " in result.err
+    assert way in result.err
+    refresh(app, "us-east-1", {"ml.p4d.24xlarge": 20})
+    assert "no price is known of" not in app.lmi("instances", "--fits", model).err
+
+
 def test_damaged_price_file_is_reported_and_not_used(app: LocalApp) -> None:
     refresh(app, "us-east-1", {"ml.g5.xlarge": 0.5})
     file = app.root / "cache" / "prices" / "us-east-1.json"
