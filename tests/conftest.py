@@ -16,6 +16,8 @@ from tests.support.hypothesis_settings import FEW
 
 # Else huggingface_hub asks huggingface.co which program it runs under, whatever endpoint a test gives it.
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+# Else a command that compares instance types without an emulator asks AWS's own price list.
+os.environ.setdefault("LMI_PRICE_REFRESH", "off")
 # Words are compared as they are; the tests of colours remove it.
 os.environ["NO_COLOR"] = "1"
 

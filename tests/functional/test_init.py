@@ -107,6 +107,13 @@ def test_json_contains_every_choice(cloud: CloudApp) -> None:
     assert found["instance_type"].startswith("ml.")
     assert found["tensor_parallel_degree"] == 1
     assert "if you trust its authors" in found["notes"][-1]
+    way = "us-east-1 may have: `lmi catalog refresh --region us-east-1` reads AWS's price list"
+    assert any(note.startswith("no price is known of ") and note.endswith(way) for note in found["notes"])
+
+
+def test_unknown_region_is_refused(app: LocalApp) -> None:
+    result = app.lmi("init", MODEL, "--region", "us-east-9", "-o", "new.yaml")
+    assert (result.code, "us-east-9: no such AWS region" in result.err) == (2, True)
 
 
 def test_existing_file_is_not_overwritten_without_force(app: LocalApp) -> None:

@@ -98,15 +98,12 @@ def test_model_that_fits_no_instance_gives_an_empty_list(app: LocalApp) -> None:
     assert "0 instance types that hold org/large" in result.err
 
 
-@pytest.mark.parametrize(("days", "stale"), [(100, False), (200, True)])
-def test_prices_older_than_half_a_year_give_a_warning(app: LocalApp, days: int, stale: bool) -> None:
-    app.clock.passed = days * 86400.0
-    warnings = app.lmi("instances", "--json").result["warnings"]
-    assert len(warnings) == stale
-    note = "warning: the packaged prices are of 2026-11-21" in app.lmi("instances").err
-    assert note == stale
-    if stale:
-        assert "`lmi catalog refresh --region us-east-1` reads AWS's price list" in warnings[0]
+def test_prices_are_as_old_as_their_own_rows(app: LocalApp) -> None:
+    """Most of the packaged ones are older than half a year, whenever they were collected."""
+    (warning,) = app.lmi("instances", "--json").result["warnings"]
+    assert "33 of 36 prices of us-east-1" in warning
+    assert "the oldest of 2025-01-26: `lmi catalog refresh --region us-east-1`" in warning
+    assert f"warning: {warning}" in app.lmi("instances").err
 
 
 def test_undescribed_type_is_listed_as_unknown(app: LocalApp) -> None:
@@ -168,6 +165,15 @@ def refresh(app: LocalApp, region: str, hourly: dict[str, float]) -> None:
             region=region, date=date(2026, 11, 22), source="AWS price list", hourly=prices, complete=True
         )
     )
+
+
+def test_types_without_a_known_price_are_counted_with_the_way_to_it(app: LocalApp) -> None:
+    model, way = write_config(app, LLAMA_70B), "us-east-1 may have: `lmi catalog refresh --region us-east-1`"
+    result = app.lmi("instances", "--fits", model)
+    assert "no price is known of " in result.err
+    assert way in result.err
+    refresh(app, "us-east-1", {"ml.p4d.24xlarge": 20})
+    assert "no price is known of" not in app.lmi("instances", "--fits", model).err
 
 
 def test_damaged_price_file_is_reported_and_not_used(app: LocalApp) -> None:

@@ -73,6 +73,7 @@ class CloudApp(LocalApp):
             exporters={"sagemaker": SageMakerExporter(target=remote)},
             weights=self._weights,
             cloud=self.cloud.cloud,
+            price_list=self.cloud.prices,
             load_machines=LoadMachinesFactory(
                 cloud=self.cloud.cloud,
                 store=lambda ref: remote.opened(ref).store,

@@ -310,21 +310,27 @@ class FakePrices:
     """Those that the price list has."""
     interrupted_by: BaseException | None = None
     """Raised while the list is read."""
+    date: str = "2026-11-01"
     hourly_of: dict[str, float] = field(
         default_factory=lambda: {"ml.g5.xlarge": 1.408, "ml.m5.4xlarge": 0.922}
     )
 
-    def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
-        if instance not in self.hourly_of:
-            return None
-        return Price(hourly=self.hourly_of[instance], currency="USD", source="a fake of 2026-01-01")
+    only_listed: dict[str, float] = field(default_factory=dict)
+    """Prices that the API does not give."""
+    known: Callable[[str], Price | None] = lambda instance: None
 
-    def listed(self, region: str) -> RegionPrices:
+    def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
+        return self._price(self.hourly_of[instance]) if instance in self.hourly_of else self.known(instance)
+
+    def _price(self, usd: float) -> Price:
+        return Price(hourly=usd, currency="USD", source=f"a fake of {self.date}", date=self.date)
+
+    def listed(self, region: str, *, seconds: float | None = None) -> RegionPrices:
         if self.interrupted_by is not None:
             raise self.interrupted_by
         if region not in self.regions:
             raise NotFound(f"{region}: no hosting prices", hint="name another region")
-        prices = {name: price for name in self.hourly_of if (price := self.hourly(name))}
+        prices = {name: self._price(usd) for name, usd in {**self.hourly_of, **self.only_listed}.items()}
         return RegionPrices(
             region=region, date=self.state.clock.now().date(), source="a fake", hourly=prices, complete=True
         )

@@ -20,9 +20,10 @@ from lmi_deploy.composition.local import port_of
 from lmi_deploy.composition.targets import recipe_issues
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.observed_state import LocalObserved
+from lmi_deploy.domain.price_table import RegionPrices
 from lmi_deploy.domain.recipe_weights_keys import is_folder
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import NoCredentials
+from lmi_deploy.errors import CloudError, NoCredentials
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
@@ -84,6 +85,13 @@ def no_cloud(region: str) -> Cloud:
     raise NoCredentials("no cloud here", hint="none is needed")
 
 
+class NoPriceList:
+    """No network."""
+
+    def listed(self, region: str, *, seconds: float | None = None) -> RegionPrices:
+        raise CloudError(f"{region}: no network here", hint="none is needed")
+
+
 def no_adopter() -> EndpointAdopter:
     raise NoCredentials("no cloud here", hint="none is needed")
 
@@ -105,6 +113,8 @@ class LocalApp:
     machine: Machine = field(default_factory=lambda: Machine(memory=8_000_000_000, cores=2))
     advice: str = ""
     """The upload rule advice of the bucket."""
+    refreshes_prices: bool = False
+    """Whether `lmi` reads the price list by itself."""
 
     def __post_init__(self) -> None:
         self.hub = FakeHub(self.root, {MODEL: model_files()})
@@ -118,7 +128,7 @@ class LocalApp:
 
     @property
     def price_cache(self) -> PriceFiles:
-        return PriceFiles(self.root / "cache" / "prices")
+        return PriceFiles(self.root / "cache" / "prices", refreshed=self.refreshes_prices)
 
     def deps(self) -> Dependencies:
         state = self.state
@@ -156,6 +166,7 @@ class LocalApp:
             cloud=no_cloud,
             for_profile=lambda profile: self.deps(),
             price_cache=self.price_cache,
+            price_list=NoPriceList(),
             lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             adopter=no_adopter,

@@ -261,7 +261,6 @@ SMALL_MODULES_WITH_A_REASON = {
     "aws/rehearsal_account.py": "boto3, and its importer only composes",
     "sources/hub/token_owner.py": "a request to the Hub, and its importer only composes",
     "bench/shared_clock.py": "pure, and its importer is not",
-    "host/deadline.py": "threads, and its importer only composes",
 }
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|manager|misc|common|data|info|config)(_|$)", re.IGNORECASE)
 

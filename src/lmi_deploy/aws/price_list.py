@@ -1,4 +1,4 @@
-"""The port Prices: AWS's own list, which three regions serve for all regions of the partition `aws`."""
+"""The port Prices: the Price List API, which three regions serve for all regions of the partition `aws`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any, Final
 from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.retry import POLICY
 from lmi_deploy.domain.observed_state import Price
-from lmi_deploy.domain.price_table import RegionPrices
-from lmi_deploy.errors import AccessError, CloudError, NotFound
+from lmi_deploy.errors import AccessError, CloudError
 from lmi_deploy.ports.prices import Use
 
 KnownPrice = Callable[[str, str], Price | None]
@@ -34,7 +33,6 @@ class AwsPrices:
             "pricing",
             region=near,
         )
-        self._patient = Service(access, "pricing", region=near)
         self._region = region
         self._listed = partition == "aws"
         self._known = known
@@ -43,9 +41,9 @@ class AwsPrices:
     def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
         key = (instance, use)
         if key not in self._asked:
-            # A processing instance costs the same as a hosting instance, if both prices are known.
-            self._asked[key] = self._request_price(instance, use) or self._known(instance, self._region)
-        return self._asked[key]
+            self._asked[key] = self._request_price(instance, use)
+        # A processing instance costs the same as a hosting instance, if both prices are known.
+        return self._asked[key] or self._known(instance, self._region)
 
     def _request_price(self, instance: str, use: Use) -> Price | None:
         if not self._listed:
@@ -59,34 +57,6 @@ class AwsPrices:
             return next((price for _, price in _prices(products, use)), None)
         except _UNREADABLE:
             return None  # not the list's own form: not worth an error
-
-    def listed(self, region: str) -> RegionPrices:
-        if not self._listed:
-            raise NotFound(
-                f"{region}: AWS's price list has no prices for the partition of these credentials",
-                hint="use credentials of the partition aws",
-            )
-        for key in _USE_KEYS:
-            filters = {"regionCode": region, key: "Hosting"}
-            if hourly := self._hosting(region, filters):
-                today = self._patient.clock.now().date()
-                return RegionPrices(
-                    region=region, date=today, source="AWS price list", hourly=hourly, complete=True
-                )
-        raise NotFound(
-            f"{region}: AWS's price list has no hosting prices for this region",
-            hint="SageMaker may have no endpoints there; `lmi catalog` lists the prices that are known",
-        )
-
-    def _hosting(self, region: str, filters: Mapping[str, str]) -> dict[str, Price]:
-        products = list(_products(self._patient, f"hosting prices of {region}", filters))
-        try:
-            return dict(_prices(products, "hosting"))
-        except _UNREADABLE:
-            raise CloudError(
-                f"{region}: the answer of AWS's price list is not in its documented form",
-                hint="the earlier prices are kept. Run the command again, or update lmi",
-            ) from None
 
 
 def _products(api: Service, what: str, filters: Mapping[str, str]) -> Iterator[str]:

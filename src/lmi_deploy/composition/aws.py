@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from typing import TYPE_CHECKING
 
 from lmi_deploy.aws.account import AwsAccount
@@ -44,7 +43,6 @@ from lmi_deploy.ports.message_callback import Notify, ignore
 if TYPE_CHECKING:
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.domain.observed_state import Price
-    from lmi_deploy.domain.price_table import PriceTable
 
 
 LOCK_SECONDS = "LMI_LOCK_SECONDS"
@@ -100,15 +98,11 @@ def open_cloud(
 
 
 def _known_price(environ: Mapping[str, str]) -> Callable[[str, str], Price | None]:
-    """Of an instance type in a region; the tables are read when they are first needed."""
+    """Of an instance type in a region, as the tables have it now: they may be refreshed in between."""
     from lmi_deploy.catalog.packaged_prices import packaged
     from lmi_deploy.composition.local import price_cache
 
-    @cache
-    def table() -> PriceTable:
-        return packaged().overlaid(price_cache(environ).read())
-
-    return lambda instance, region: table().price(instance, region)
+    return lambda instance, region: packaged().overlaid(price_cache(environ).read()).price(instance, region)
 
 
 def open_bucket_services(

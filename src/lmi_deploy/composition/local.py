@@ -42,6 +42,7 @@ def wire(
     """All that a command may need, opened late. `notify` is for messages that no event carries, `profile` AWS's."""
     from lmi_deploy.aws.clock_skew import AwsClock, ClockSkew
     from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
+    from lmi_deploy.aws.public_price_list import PublicPriceList
     from lmi_deploy.composition import targets as opening
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
@@ -81,6 +82,7 @@ def wire(
         cloud=clouds.cloud,
         for_profile=lambda named: wire(environ, notify=notify, profile=named),
         price_cache=price_cache(environ),
+        price_list=PublicPriceList(environ, aws_clock),
         clock=aws_clock,
         machine=local.machine,
         load_machines=opening.load_machines(cloud, environ),
@@ -166,7 +168,7 @@ def price_cache(environ: Mapping[str, str]) -> PriceCache:
     """The user's own price tables, in the cache folder."""
     from lmi_deploy.state.price_files import PriceFiles
 
-    return PriceFiles(cache_folder(environ) / "prices")
+    return PriceFiles(cache_folder(environ) / "prices", refreshed=environ.get("LMI_PRICE_REFRESH") != "off")
 
 
 def server_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.observed_state import Price
 
 STALE_DAYS: Final = 183
@@ -22,7 +23,7 @@ class RegionPrices:
 
     region: str
     date: datetime.date
-    """When the list was read or, if packaged, collected."""
+    """When the list was read or, if packaged, collected: its prices may be older."""
     source: str
     hourly: Mapping[str, Price] = field(default_factory=dict)
     complete: bool = False
@@ -62,10 +63,31 @@ class PriceTable:
         return (*self.problems, *filter(None, [age]))
 
 
+def is_old(price: Price, today: datetime.date) -> bool:
+    """Whether it is older than half a year, or nothing says how old it is."""
+    day = _day(price)
+    return day is None or (today - day).days > STALE_DAYS
+
+
+def _day(price: Price) -> datetime.date | None:
+    """Of a month its first day."""
+    try:
+        return datetime.date.fromisoformat(f"{price.date}-01"[:10])
+    except ValueError:
+        return None
+
+
+def reads_the_list(region: str) -> str:
+    """What to do about prices that are old or unknown."""
+    return f"`lmi catalog refresh --region {region}` reads AWS's price list"
+
+
 def _age_warning(prices: RegionPrices, today: datetime.date) -> str:
-    days = (today - prices.date).days
-    if days <= STALE_DAYS:
+    old = [price for price in prices.hourly.values() if is_old(price, today)]
+    if not old:
         return ""
-    which = f"prices of {prices.region}" if prices.complete else "packaged prices"
-    refresh = f"`lmi catalog refresh --region {prices.region}` reads AWS's price list"
-    return f"the {which} are of {prices.date}, {days} days ago: {refresh}"
+    oldest = min(filter(None, map(_day, old)), default="unknown date")
+    return (
+        f"{len(old)} of {counted(len(prices.hourly), 'price')} of {prices.region} are older than half a year or of "
+        f"unknown age, the oldest of {oldest}: {reads_the_list(prices.region)}"
+    )

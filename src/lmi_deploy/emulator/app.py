@@ -27,6 +27,7 @@ from lmi_deploy.emulator.sagemaker.resources import ENDPOINT
 from lmi_deploy.emulator.services import service_quotas
 from lmi_deploy.emulator.services.image_registry import DockerRegistryApi
 from lmi_deploy.emulator.services.moto import SERVICES, Moto
+from lmi_deploy.emulator.services.pricing import PUBLIC, public_file
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
 from lmi_deploy.emulator.wire.operation_dispatch import called, refusal
 from lmi_deploy.emulator.wire.service_models import service_model
@@ -65,6 +66,7 @@ class EmulatorApp:
         app.router.add_post(STATUS_PATH, self.force_status)
         app.router.add_post(QUOTAS_PATH, self.set_quotas)
         app.router.add_get(CREDENTIALS_PATH, self.context.keys.serve)
+        app.router.add_get(PUBLIC + "{path:.+}", self.serve_prices)
         app.router.add_route("*", "/{path:.*}", self.serve)
         return app
 
@@ -84,6 +86,9 @@ class EmulatorApp:
             response = refusal(error)
             response.content_type = "application/json"
             return response
+
+    async def serve_prices(self, request: web.Request) -> web.Response:
+        return public_file(self.context, request.match_info["path"])
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
         signature: Signature = request[SIGNATURE]

@@ -43,6 +43,12 @@ def download_seconds(machine: Instance, size: int) -> int:
     return math.ceil(size / min(disk, network))
 
 
+def careful_start(machine: Instance | None, size: int) -> float:
+    """Seconds from an instance's start until it serves: a conservative estimate, without any limit."""
+    download = download_seconds(machine, size) if machine else 0
+    return download + _loading(size)
+
+
 def startup_with_download(timeouts: Timeouts, machine: Instance, size: int) -> int:
     """The time to start where the server itself downloads the weights."""
     careful = download_seconds(machine, size)
@@ -54,5 +60,8 @@ def whole_minutes(seconds: float) -> int:
 
 
 def _careful(size: int) -> int:
-    needed = whole_minutes(size / _LOADED_PER_SECOND + _STARTUP_OVERHEAD)
-    return min(MOST, max(STARTUP_TIMEOUT, needed))
+    return min(MOST, max(STARTUP_TIMEOUT, whole_minutes(_loading(size))))
+
+
+def _loading(size: int) -> float:
+    return size / _LOADED_PER_SECOND + _STARTUP_OVERHEAD

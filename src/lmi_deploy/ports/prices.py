@@ -1,4 +1,4 @@
-"""The price of an instance hour."""
+"""The price of an instance hour, and AWS's public list of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ class Prices(Protocol):
     def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
         """On demand, in our region: by AWS's price list, else as this machine knows it. None: unknown."""
 
-    def listed(self, region: str) -> RegionPrices:
-        """Every hosting price of a region, by AWS's price list alone. AccessError, CloudError; NotFound if it has
-        none.
+
+class PriceList(Protocol):
+    def listed(self, region: str, *, seconds: float | None = None) -> RegionPrices:
+        """Every hosting price of a region, by AWS's public price list, which needs no credentials. CloudError, also if
+        it takes longer than `seconds`; NotFound if it has none.
         """

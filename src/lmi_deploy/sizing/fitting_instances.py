@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from lmi_deploy.catalog import instances
 from lmi_deploy.domain.byte_units import GIB
-from lmi_deploy.domain.price_table import RegionPrices
+from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.price_table import RegionPrices, reads_the_list
 from lmi_deploy.sizing.devices import Devices, instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.sizing_request import INFERENTIA_1, ON_NEURON, SizingRequest
@@ -61,6 +63,29 @@ def cheapest_fitting(
             return one
         tight = tight or one
     return tight
+
+
+def unpriced_fitting(checkpoint: Checkpoint, request: SizingRequest, prices: RegionPrices) -> str:
+    """How many types that hold the model have no known price, although the region may have them, and how to get it;
+    empty if none.
+    """
+    found = [offered(one.instance, prices) for one in _holders(checkpoint, request, prices)]
+    count = found.count("unknown")
+    return unpriced(count, prices.region) if count else ""
+
+
+def offered(name: str, prices: RegionPrices) -> Literal["yes", "no", "unknown"]:
+    """Whether SageMaker has a type in the region."""
+    if name in prices.hourly:
+        return "yes"
+    elsewhere = instances.ec2_regions(name)
+    return "no" if prices.complete or (elsewhere and prices.region not in elsewhere) else "unknown"
+
+
+def unpriced(count: int, region: str) -> str:
+    """That so many types are not compared by price."""
+    types = counted(count, "instance type")
+    return f"no price is known of {types} that {region} may have: {reads_the_list(region)}"
 
 
 def _holders(

@@ -13,13 +13,18 @@ from lmi_deploy.host.disk import on_disk, write_atomically
 from lmi_deploy.host.file_lock import file_lock
 
 _SCHEMA: Final = 1
+FRESH_DAYS: Final = 7
+"""After these, `lmi init` and `lmi plan` read the list of a region again by themselves."""
 
 
 class PriceFiles:
-    """`<folder>/<region>.json`; what is in them came from AWS's price list, as a whole."""
+    """`<folder>/<region>.json`; what is in them came from AWS's price list, as a whole. `<region>.tried` has the day on
+    which lmi last read the list by itself. `refreshed`: whether it may.
+    """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, refreshed: bool = True) -> None:
         self._folder = folder
+        self._refreshed = refreshed
 
     def read(self) -> PriceTable:
         regions, problems = {}, []
@@ -38,6 +43,17 @@ class PriceFiles:
         path = self._folder / f"{prices.region}.json"
         with file_lock(path.with_suffix(".lock"), wait=True), on_disk(path):
             write_atomically(path, _text(prices))
+
+    def start_refresh(self, region: str, today: datetime.date) -> bool:
+        known, tried = self.read().regions.get(region), self._folder / f"{region}.tried"
+        if not self._refreshed or (known and (today - known.date).days <= FRESH_DAYS):
+            return False
+        with on_disk(tried):
+            if tried.exists() and tried.read_text(encoding="utf-8") == today.isoformat():
+                return False
+            tried.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(tried, today.isoformat())
+        return True
 
 
 def _text(prices: RegionPrices) -> str:

@@ -64,6 +64,10 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
     def estimate(self, spec: Spec, inventory: InventoryT) -> Estimate:
         """What the user should know before agreeing to the plan."""
 
+    def during_update(self, spec: Spec, plan: Plan, observed: ObservedT_contra, inventory: InventoryT) -> str:
+        """The cost while old and new instances run, in words; empty if the plan does not make them."""
+        return ""
+
     def keep_choices(self, inventory: InventoryT, before: InventoryT) -> InventoryT:
         """With the prices and the choices of an earlier plan of the same command."""
         return inventory
@@ -210,7 +214,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
     def inventory(self, spec: Spec, hubs: Hubs) -> InventoryT:
         """What already exists around the deployment: reads only."""
 
-    def with_prices(self, spec: Spec, inventory: InventoryT) -> InventoryT:
+    def with_prices(self, spec: Spec, observed: ObservedT, inventory: InventoryT) -> InventoryT:
         """With its cost: requested only for a plan that changes something."""
         return inventory
 

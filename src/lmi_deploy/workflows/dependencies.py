@@ -25,6 +25,7 @@ from lmi_deploy.ports.load_machines import LoadMachines
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.ports.price_cache import PriceCache
+from lmi_deploy.ports.prices import PriceList
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import WeightsStore
 from lmi_deploy.recipe.checks.issue import Issue
@@ -62,6 +63,7 @@ class Dependencies:
     cloud: Callable[[str], Cloud]
     for_profile: Callable[[str], Dependencies]
     price_cache: PriceCache
+    price_list: PriceList
     clock: Clock
     machine: Callable[[], Machine]
     load_machines: LoadMachinesOf

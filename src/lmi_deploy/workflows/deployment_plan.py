@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import Inventory, Observed
 from lmi_deploy.domain.plan import Estimate, Plan
+from lmi_deploy.domain.price_table import is_old, reads_the_list
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.price_refresh import current_prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +82,12 @@ def make_plan(
     priced = before is None and (priced or not plan.empty)
     if not plan.empty and (confirmed := target.confirm(observed)) != observed:
         observed, plan = confirmed, target.plan_deployment(spec, artifact, confirmed, inventory)
+    notices: tuple[str, ...] = ()
     if priced:
-        inventory = target.with_prices(spec, inventory)
+        inventory, notices = _with_prices(spec, observed, inventory, target, deps)
+    estimate = target.estimate(spec, inventory)
+    if priced and (words := target.during_update(spec, plan, observed, inventory)):
+        estimate = estimate.plus("during the update", words)
     return DeploymentPlan(
         target=target,
         spec=spec,
@@ -88,5 +95,34 @@ def make_plan(
         observed=observed,
         inventory=inventory,
         plan=plan if probe else plan.without(Phase.PROBE),
-        estimate=target.estimate(spec, inventory),
+        estimate=estimate,
+        notices=notices,
     )
+
+
+def _with_prices(
+    spec: Spec, observed: Observed, inventory: Inventory, target: AnyTarget, deps: Dependencies
+) -> tuple[Inventory, tuple[str, ...]]:
+    """From AWS's public list where the Price List API gave none, and those on this machine are old; and notices."""
+    inventory, today = target.with_prices(spec, observed, inventory), deps.clock.now().date()
+    if not _doubt(spec, inventory, target, today):
+        return inventory, ()
+    table, region = current_prices(spec.ref.region, deps), spec.ref.region
+    inventory = target.with_prices(spec, observed, inventory)
+    doubt, listed = _doubt(spec, inventory, target, today), table.of(region)
+    if not doubt:
+        return inventory, ()
+    way = (
+        f"AWS's list of {region}, read on {listed.date}, has no other"
+        if listed.complete
+        else reads_the_list(region)
+    )
+    return inventory, (f"{doubt}: {way}", *table.problems)
+
+
+def _doubt(spec: Spec, inventory: Inventory, target: AnyTarget, today: date) -> str:
+    """What is wrong with the prices of a plan; empty if nothing is."""
+    if target.most_hourly(spec, inventory) is None:
+        return "a price is unknown"
+    old = [name for name, price in target.prices(inventory).items() if is_old(price, today)]
+    return f"the price of {' and '.join(old)} is older than half a year, or of unknown age" if old else ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from lmi_deploy.catalog import instances
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import gib_text
-from lmi_deploy.domain.price_table import PriceTable
+from lmi_deploy.domain.price_table import PriceTable, reads_the_list
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import AUTO_INSTANCE, Recipe
 from lmi_deploy.errors import Unresolvable, UsageRefused
@@ -19,7 +19,7 @@ from lmi_deploy.planning.model_compatibility import review_model
 from lmi_deploy.planning.recipe_generation import InitEngine
 from lmi_deploy.sizing.devices import instance_devices
 from lmi_deploy.sizing.fit_assessment import Checkpoint, Fit
-from lmi_deploy.sizing.fitting_instances import FittingInstance, cheapest_fitting
+from lmi_deploy.sizing.fitting_instances import FittingInstance, cheapest_fitting, unpriced_fitting
 from lmi_deploy.sizing.longest_context import (
     USUAL_REGION,
     instance_by_size,
@@ -37,7 +37,7 @@ from lmi_deploy.workflows.fit import (
     request_of,
     sizing_request,
 )
-from lmi_deploy.workflows.price_refresh import price_table
+from lmi_deploy.workflows.price_refresh import current_prices, price_table
 
 
 def choose_instance(
@@ -56,7 +56,7 @@ def choose_instance(
     """
     if recipe.instance_type != AUTO_INSTANCE:
         return recipe, ()
-    table, model = price_table(deps), checkpoint()
+    table, model = current_prices(region or USUAL_REGION, deps), checkpoint()
     prices = table.of(region or USUAL_REGION)
     # What the engine refuses on any type is said as it is, and not as "no type holds the model".
     review_model(recipe, model.table, files=model.files).require()
@@ -67,6 +67,7 @@ def choose_instance(
         kept = cheapest_fitting(
             model, request, prices, accepts=lambda name: name == current and accepts(name)
         )
+        others = unpriced_fitting(model, request, prices)
     except CannotTell as reason:
         raise Unresolvable(
             f"instance_type: auto cannot be chosen: {reason}",
@@ -77,13 +78,14 @@ def choose_instance(
         raise Unresolvable(
             f"instance_type: auto: no type with a known price in {prices.region} holds {recipe.model_id}",
             hint="name a type (`lmi instances --fits RECIPE` lists all, also unpriced ones), or reduce max_model_len. "
-            f"`lmi catalog refresh --region {prices.region}` reads AWS's price list",
+            f"{reads_the_list(prices.region)}",
         )
     words = (
         f"instance_type auto: {_with_price(chosen, prices.region)}, {_why_chosen(chosen, cheapest, current)}"
     )
     warnings = table.warnings(deps.clock.now().date(), prices.region)
-    return replace(recipe, instance_type=(chosen.instance,)), (words, *warnings)
+    lines = (words, *warnings, *filter(None, [others]))
+    return replace(recipe, instance_type=(chosen.instance,)), lines
 
 
 def _acceptance(recipe: Recipe, model: Checkpoint, deps: Dependencies) -> Callable[[str], bool]:
@@ -138,6 +140,8 @@ class Hardware:
 
     instance: str = ""
     price: str = ""
+    unpriced: str = ""
+    """That there are types whose price is not known; empty if none, and if the user named the type."""
     why: str
     degree: int | None = None
     context: int | None = None
@@ -165,6 +169,7 @@ class InstanceChoice:
                 return self._judged(init_request.instance, request)
             region = init_request.region if init_request.region in self.prices.regions else USUAL_REGION
             found = cheapest_fitting(self.checkpoint, request, self.prices.of(region))
+            others = unpriced_fitting(self.checkpoint, request, self.prices.of(init_request.region))
         except CannotTell as reason:
             return self._by_size(str(reason))
         if found is None:
@@ -173,7 +178,7 @@ class InstanceChoice:
                 f"{self.fit_request.model_id}: no instance type holds it with {what}",
                 hint="use fewer --users, a shorter --context or a quantized model; `lmi fit` shows the calculation",
             )
-        return self._judged(found.instance, request)
+        return replace(self._judged(found.instance, request), unpriced=others)
 
     def _judged(self, name: str, request: SizingRequest) -> Hardware:
         init_request, checkpoint = self.init_request, self.checkpoint
@@ -224,7 +229,7 @@ class InstanceChoice:
             if found := self.prices.price(name, region):
                 here = "" if region == requested else f"; in {requested} it is unknown"
                 return f"{found.hourly:g} {found.currency} an hour in {region} ({found.source}){here}"
-        return "its price is unknown"
+        return f"its price is unknown: {reads_the_list(requested)}"
 
 
 def judge_this_machine(fit_request: FitRequest, checkpoint: Checkpoint, deps: Dependencies) -> Hardware:

@@ -34,7 +34,7 @@ from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.fit import FitRequest
 from lmi_deploy.workflows.gather_facts import read_json
 from lmi_deploy.workflows.hardware_selection import Hardware, InitRequest, InstanceChoice, judge_this_machine
-from lmi_deploy.workflows.price_refresh import price_table
+from lmi_deploy.workflows.price_refresh import current_prices
 from lmi_deploy.workflows.safetensors_headers import checkpoint_of, listing_without_hashes
 
 _SEQUENCES: Final = "max_rolling_batch_size"
@@ -70,7 +70,7 @@ def generate_recipe(init_request: InitRequest, deps: Dependencies, *, schema: st
     fit_request = _fit_request(init_request, engine, model_id)
     of_prices: tuple[str, ...] = ()
     if target == "sagemaker":
-        prices = price_table(deps)
+        prices = current_prices(init_request.region, deps)
         hardware = InstanceChoice(
             init_request=init_request, fit_request=fit_request, checkpoint=checkpoint, prices=prices
         ).make()
@@ -83,7 +83,8 @@ def generate_recipe(init_request: InitRequest, deps: Dependencies, *, schema: st
     )
     verdict = hardware.fit.verdict if hardware.fit else "unknown"
     unknown = hardware.why if verdict == "unknown" else ""
-    notes = (*target_notes, *decisions_left(model), *filter(None, [unknown]), *of_prices)
+    reasons = filter(None, [hardware.unpriced, unknown])
+    notes = (*target_notes, *of_prices, *reasons, *decisions_left(model))
     return RecipeDraft(
         name=name_for(model.listing.model_id), text=text, choice=choice, verdict=verdict, notes=notes
     )

@@ -10,6 +10,7 @@ from lmi_deploy.domain.dearest_type import dearest_type
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.plan import Estimate, Plan
+from lmi_deploy.domain.price_table import reads_the_list
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange
 from lmi_deploy.errors import Refused
@@ -108,7 +109,9 @@ def prepare_scaling(
     )
     cost = 0.0 if change.shared else prepared.hourly(count)
     if max_hourly is not None and not plan.empty and (cost is None or cost > max_hourly):
-        hint = "omit --max-hourly" if cost is None else "allow more, or set fewer instances"
+        hint = "allow more, or set fewer instances"
+        if cost is None:
+            hint = f"{reads_the_list(observed.ref.region)}; or omit --max-hourly"
         words = prepared.estimate.figure("cost then")
         raise Refused(f"--max-hourly {max_hourly:g}: {ref.name} would cost {words}", hint=hint)
     return prepared

@@ -172,6 +172,7 @@ def prepare_resolved(
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
         *resolved.of_instance,
+        *deployment.notices,
         *(recipe_notices(recipe) if loads else ()),
         *review.notes,
         *(adapter_notes(recipe, facts) if loads else ()),

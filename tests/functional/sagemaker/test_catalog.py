@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.errors import AccessError
+from lmi_deploy.errors import AccessError, CloudError
 from tests.support.cloud_app import MODEL, CloudApp
 from tests.support.local_app import LocalApp, Ran
 from tests.support.model_shapes import LLAMA_8B
@@ -34,10 +34,11 @@ def test_catalog_lists_each_table_with_source_and_date(app: CloudApp) -> None:
     assert {row["region"] for row in rows if row["table"] == "prices"} == {
         *("eu-west-1", "us-east-1", "us-west-2"),
     }
-    assert result.result["warnings"] == []
-    app.clock.passed = 200 * 86400.0
-    (warning, *_) = app.lmi("catalog", "--json").result["warnings"]
-    assert "the packaged prices are of 2026-11-21" in warning
+    assert [warning.partition(" are older")[0] for warning in result.result["warnings"]] == [
+        "5 of 5 prices of eu-west-1",
+        "33 of 36 prices of us-east-1",
+        "22 of 22 prices of us-west-2",
+    ]
 
 
 def test_refresh_reports_the_changes_and_is_used_from_then_on(app: CloudApp) -> None:
@@ -63,8 +64,8 @@ def test_refreshed_prices_older_than_half_a_year_are_warned_of(app: CloudApp) ->
     assert app.lmi(*REFRESH).code == 0
     app.clock.passed = 200 * 86400.0
     (warning,) = app.lmi("instances", "--json").result["warnings"]
-    assert warning.startswith("the prices of us-east-1 are of ")
-    assert "200 days ago" in warning
+    assert warning.startswith("2 of 2 prices of us-east-1 are older than half a year or of unknown age")
+    app.cloud.prices.date = "2027-06-01"
     assert app.lmi(*REFRESH).code == 0
     assert app.lmi("instances", "--json").result["warnings"] == []
 
@@ -97,11 +98,11 @@ def test_unknown_region_is_refused_before_a_request(app: CloudApp) -> None:
     assert app.lmi("catalog", "refersh").code == 2
 
 
-def test_refresh_without_credentials_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refresh_without_credentials_needs_a_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = LocalApp(tmp_path).lmi(*REFRESH)
-    assert result.code == 1
-    assert "error: no cloud here" in result.err
+    result = LocalApp(tmp_path).lmi("catalog", "refresh")
+    assert result.code == 2
+    assert "--region: not given, and the one of the credentials is unknown: no cloud here" in result.err
 
 
 @pytest.fixture
@@ -190,10 +191,75 @@ def test_auto_takes_the_cheapest_after_down(small: CloudApp) -> None:
 
 
 def test_plan_with_auto_warns_of_old_and_damaged_prices(small: CloudApp) -> None:
-    assert "warning" not in planned(small).err
-    small.clock.passed = 200 * 86400.0
-    assert "the packaged prices are of 2026-11-21, 200 days ago" in planned(small).err
+    old = "prices of us-east-1 are older than half a year"
+    assert f"33 of 36 {old}" in planned(small).err
     assert small.lmi(*REFRESH).code == 0
-    assert "200 days ago" not in planned(small).err
+    assert old not in planned(small).err
     (small.root / "cache" / "prices" / "us-east-1.json").write_text("{")
     assert "us-east-1.json: damaged; the packaged prices are used instead" in planned(small).err
+
+
+@pytest.fixture
+def online(small: CloudApp) -> CloudApp:
+    """`lmi` reads the list by itself; it makes one type cheaper than all others, and has all that are packaged."""
+    small.refreshes_prices = True
+    small.cloud.prices.hourly_of = {**known(small), "ml.g6e.2xlarge": 0.01}
+    return small
+
+
+def test_old_prices_are_refreshed_where_types_are_compared(online: CloudApp) -> None:
+    assert "ml.g6e.2xlarge, 0.01 USD per hour in us-east-1, the cheapest" in planned(online).err
+    online.cloud.prices.hourly_of["ml.g6e.2xlarge"] = 0.02
+    online.clock.passed = 7 * 86400.0
+    assert "ml.g6e.2xlarge, 0.01 USD" in planned(online).err
+    online.clock.passed = 8 * 86400.0
+    assert "ml.g6e.2xlarge, 0.02 USD" in planned(online).err
+
+
+def test_new_recipe_has_the_price_of_today(online: CloudApp) -> None:
+    result = online.lmi("init", MODEL, "-o", "new.yaml", "--json")
+    assert result.result["instance_type"] == "ml.g6e.2xlarge", result.err
+    assert "price" not in " ".join(result.result["notes"])
+
+
+def test_list_that_cannot_be_read_is_a_notice_and_asked_once_a_day(online: CloudApp) -> None:
+    online.cloud.prices.interrupted_by = CloudError("no route", hint="")
+    notice = "no route; lmi goes on with the prices that it has, and tries again tomorrow"
+    assert notice in planned(online).err
+    assert "no route" not in planned(online).err
+    online.clock.passed = 86400.0
+    assert notice in planned(online).err
+
+
+def test_without_leave_the_list_is_not_read(online: CloudApp) -> None:
+    online.refreshes_prices = False
+    assert "ml.g6e.2xlarge, 0.01" not in planned(online).err
+
+
+def test_price_that_the_api_does_not_give_is_looked_up_in_the_list(online: CloudApp) -> None:
+    """Without the permission for the API, the tables of this machine are all that there is."""
+    fake = online.cloud.prices
+    fake.hourly_of, fake.only_listed = {}, {"ml.g5.xlarge": 1.41, "ml.g6.xlarge": 1.2}
+    fake.known = lambda instance: online.price_cache.read().price(instance, "us-east-1")
+    result = online.lmi("plan", "--max-hourly", "2")
+    assert (result.code, "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-11-01)" in result.out) == (
+        0,
+        True,
+    )
+
+
+def test_unknown_price_is_said_with_the_way_to_it(app: CloudApp) -> None:
+    app.cloud.prices.hourly_of = {}
+    way = "`lmi catalog refresh --region us-east-1` reads AWS's price list"
+    assert f"a price is unknown: {way}" in app.lmi("plan").err
+    refused = app.lmi("plan", "--max-hourly", "9")
+    assert (refused.code, way in refused.err) == (5, True)
+
+
+def test_old_price_in_a_plan_is_said_with_its_age(app: CloudApp) -> None:
+    app.clock.passed = 200 * 86400.0
+    app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.2
+    words = "the price of ml.g5.xlarge and ml.g6.xlarge is older than half a year, or of unknown age: `lmi catalog"
+    assert words in app.lmi("plan").err
+    app.cloud.prices.date = "2027-06-01"
+    assert words not in app.lmi("plan").err

@@ -11,6 +11,7 @@ from lmi_deploy.errors import AccessError
 from tests.functional.sagemaker.test_candidate import WEIGHTED
 from tests.functional.sagemaker.test_many import rows, serving
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.crash_scenarios import ADOPT, made_by_hand
 
 
 def current(app: CloudApp, name: str) -> Generation:
@@ -36,6 +37,16 @@ def test_hours_and_cost_of_what_runs(app: CloudApp) -> None:
     assert any("autoscaling" in text for text in result.result["not_seen"])
     words = app.lmi("cost")
     assert "not in it: deployments that were deleted" in words.err
+
+
+def test_adopted_endpoint_costs_since_it_was_created(app: CloudApp) -> None:
+    made_by_hand(app)
+    assert app.lmi(*ADOPT).code == 0
+    app.clock.sleep(7200)
+    (row,) = rows(app.lmi("cost", "--json")).values()
+    created = datetime.fromisoformat(app.cloud.account_state.endpoints["tiny"].observed.created)
+    assert row["start"] == created.isoformat(timespec="seconds")
+    assert row["hours"] == round((7200 + 1000) / 3600, 1)
 
 
 def test_an_updated_deployment_has_a_row_for_each_generation(app: CloudApp) -> None:
@@ -109,6 +120,13 @@ def test_unknown_price_is_reported_and_not_counted(app: CloudApp) -> None:
     result = app.lmi("cost", "--json")
     assert (result.result["unpriced"], result.result["total"]) == (["ml.g5.xlarge"], 0)
     assert rows(result)["a"]["cost"] is None
+
+
+def test_old_price_is_said(app: CloudApp) -> None:
+    serving(app, "a")
+    app.cloud.prices.date = "2025-01-26"
+    words = "the price of ml.g5.xlarge is older than half a year: `lmi catalog refresh --region us-east-1`"
+    assert words in app.lmi("cost").err
 
 
 def test_without_the_right_to_list_endpoints_nothing_is_counted(app: CloudApp) -> None:

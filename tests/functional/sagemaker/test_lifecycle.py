@@ -65,7 +65,7 @@ def test_printed_request_examples_name_this_endpoint(app: CloudApp) -> None:
 def test_plan_shows_the_cost(app: CloudApp) -> None:
     result = app.lmi("plan", "--exit-code")
     assert result.code == 4
-    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in result.out
+    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-11-01)" in result.out
 
 
 def test_plan_without_changes_shows_the_known_cost(app: CloudApp) -> None:
@@ -73,7 +73,7 @@ def test_plan_without_changes_shows_the_known_cost(app: CloudApp) -> None:
     plan = app.lmi("plan", "--json").result
     assert (plan["pending"], plan["figures"]["cost"]) == (
         False,
-        "$1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)",
+        "$1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-11-01)",
     )
     assert "nothing to do, it matches the recipe\n  cost: $1.41 an hour" in app.lmi("plan").out
     (shown,) = (line for line in app.lmi("up", "--yes", "--json").lines if line["event"] == "plan")
@@ -83,7 +83,7 @@ def test_plan_without_changes_shows_the_known_cost(app: CloudApp) -> None:
 def test_plan_shows_the_price_of_each_instance_type(app: CloudApp) -> None:
     app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.13
     output = app.lmi("plan").out
-    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in output
+    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-11-01)" in output
     assert "alternatives: $1.13 an hour (1 x ml.g6.xlarge)" in output
     figures = app.lmi("plan", "--json").result["figures"]
     assert figures["alternatives"] == "$1.13 an hour (1 x ml.g6.xlarge)"

@@ -12,7 +12,7 @@ from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 
 ONE_TYPE = RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.xlarge")
 BIG = ONE_TYPE + "weights: {via: job, job: {instance_type: ml.m5.4xlarge, count: 2}}\n"
-COST = "$1.84 an hour (2 x ml.m5.4xlarge; a fake of 2026-01-01)"
+COST = "$1.84 an hour (2 x ml.m5.4xlarge; a fake of 2026-11-01)"
 PLANNED = COST.replace(";", " at $0.92;")
 
 

@@ -81,3 +81,41 @@ def test_policy_that_sagemaker_refuses_is_a_mistake_of_the_recipe(
     refused = app.lmi("validate")
     assert refused.code == 2
     assert f"endpoint.update.{said}" in refused.err + refused.out
+
+
+@pytest.mark.parametrize(
+    ("update", "words"),
+    [
+        # 1 x $1.408 that runs, 4 x $1.408 that start.
+        ("", "$7.04 an hour for about 8 min 00 s, while old and new instances run"),
+        # Two waits of 5 min, and the old instances an hour more.
+        (POLICY, "$7.04 an hour for about 1 h 18 min, while old and new instances run"),
+        ("update: {policy: linear, step_percent: 50}", "$7.04 an hour for about 8 min 00 s"),
+        # Two starts, each of two instances.
+        (
+            "update: {policy: rolling, step_percent: 50}",
+            "$4.22 an hour for about 15 min 00 s, while the old instances and 50 % of the new ones run",
+        ),
+    ],
+)
+def test_plan_of_an_update_has_the_cost_of_both_fleets(app: CloudApp, update: str, words: str) -> None:
+    app.up()
+    write_recipe(recipe(update))
+    app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.2
+    assert f"during the update: {words}" in app.lmi("plan").out
+
+
+def test_price_of_a_fleet_of_another_type_is_in_it(app: CloudApp) -> None:
+    app.up()
+    app.cloud.prices.hourly_of["ml.p4d.24xlarge"] = 37.0
+    write_recipe(RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.p4d.24xlarge"))
+    assert "during the update: $38.41 an hour for about" in app.lmi("plan").out
+    app.cloud.prices.hourly_of.clear()
+    assert "during the update: an unknown price for about" in app.lmi("plan").out
+
+
+def test_plan_without_an_update_has_no_such_line(app: CloudApp) -> None:
+    assert "during the update" not in app.lmi("plan").out
+    app.up()
+    app.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.2
+    assert "during the update" not in app.lmi("plan", "--set", "endpoint.tags={team: other}").out

@@ -97,8 +97,8 @@ def refresh(*, regions: tuple[str, ...], as_json: bool) -> None:
     """Read the current hosting prices of a region from AWS's price list, and store them on this machine.
 
     From then on, lmi uses them instead of the packaged prices of that region. They are in the folder `prices` of
-    LMI_CACHE_HOME (by default ~/.cache/lmi). Your credentials need the permission `pricing:GetProducts`. If the refresh
-    fails or is interrupted, lmi keeps the earlier prices.
+    LMI_CACHE_HOME (by default ~/.cache/lmi). The list is public: with --region, no credentials are needed. If the
+    refresh fails or is interrupted, lmi keeps the earlier prices.
     """
     for region in regions:
         require_region(region)

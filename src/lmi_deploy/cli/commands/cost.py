@@ -10,6 +10,7 @@ import click
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.price_table import is_old, reads_the_list
 from lmi_deploy.errors import AccessError, LmiError
 from lmi_deploy.workflows.cost import NOT_SEEN, Month, Usage, usages
 
@@ -48,6 +49,9 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
         )
     for what in (*([f"the price of {', '.join(unpriced)} is unknown"] if unpriced else ()), *NOT_SEEN):
         context.view.note(f"  not in it: {what}")
+    old = {(one.instance, one.ref.region) for one in found if one.price and is_old(one.price, now.date())}
+    for instance, region in sorted(old):
+        context.view.note(f"  the price of {instance} is older than half a year: {reads_the_list(region)}")
     for error in unread:
         what = (
             "not in it: jobs" if isinstance(error, AccessError) else "as AWS describes it, since its creation"

@@ -12,7 +12,7 @@ from lmi_deploy.api.recipe_loading import as_model_id
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.model_recipe import EDITOR_SCHEMA
 from lmi_deploy.cli.output_files import require_absent, writing
-from lmi_deploy.cli.shared_options import json_option, recipe_output_options
+from lmi_deploy.cli.shared_options import json_option, recipe_output_options, require_region
 from lmi_deploy.errors import UsageRefused
 
 
@@ -79,6 +79,8 @@ def _generated(
 
     if flags["target"] == "local" and (flags["instance"] or flags["region"]):
         raise UsageRefused("--instance and --region need target sagemaker", hint="omit --target local")
+    if flags["region"]:
+        require_region(flags["region"])
     if flags["instance"] and flags["target"] is None:
         flags["target"] = "sagemaker"
     model = as_model_id(model)

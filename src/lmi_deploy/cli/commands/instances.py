@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,7 @@ from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.price_table import PriceTable, RegionPrices
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.sizing.fitting_instances import FittingInstance
+from lmi_deploy.sizing.fitting_instances import FittingInstance, offered, unpriced
 
 if TYPE_CHECKING:
     from lmi_deploy.bench.cost import MeasuredInstance
@@ -105,8 +105,8 @@ def _list_types(
     view, region = context.view, prices.region
     view.rows(rows, spare=_SPARE)
     view.note(f"{len(rows)} instance types{what}; {_price_note(prices)}")
-    if not prices.hourly:
-        view.note(f"`lmi catalog refresh --region {region}` reads AWS's price list")
+    if count := sum(row["offered"] == "unknown" for row in rows):
+        view.note(unpriced(count, region))
     for warning in warnings:
         view.note(f"warning: {warning}")
     source = {"source": prices.source, "date": prices.date.isoformat()} if prices.hourly else None
@@ -205,14 +205,7 @@ def _fit_row(placement: FittingInstance, prices: RegionPrices) -> Row:
 def _offer(name: str, prices: RegionPrices) -> Row:
     price = prices.hourly.get(name)
     return {
-        "offered": _offered(name, prices),
+        "offered": offered(name, prices),
         "usd_per_hour": price.hourly if price else None,
         "price_date": price.date if price else None,
     }
-
-
-def _offered(name: str, prices: RegionPrices) -> Literal["yes", "no", "unknown"]:
-    if name in prices.hourly:
-        return "yes"
-    elsewhere = instances.ec2_regions(name)
-    return "no" if prices.complete or (elsewhere and prices.region not in elsewhere) else "unknown"

@@ -20,6 +20,7 @@ from lmi_deploy.domain.local_host_names import foreign_host
 from lmi_deploy.emulator.hosting.network_access import PATH
 from lmi_deploy.emulator.iam.keyring import Keyring
 from lmi_deploy.emulator.runtime.invocation_request import is_invocation
+from lmi_deploy.emulator.services.pricing import PUBLIC
 from lmi_deploy.emulator.wire import query_protocol, signature_check
 from lmi_deploy.emulator.wire.canonical_request import SignableRequest
 from lmi_deploy.emulator.wire.errors import ApiError, xml_error
@@ -31,7 +32,7 @@ SIGNATURE: Final = "signature"
 _CONTROLS: Final = "/_"
 """What the paths of the emulator's own controls begin with."""
 _SECRET_PATHS: Final = PATH.partition("{")[0]
-"""These are secrets themselves, and need no key."""
+"""These are secrets themselves, and need no key; the price list is public."""
 _LOCKED: Final = 'the emulator\'s key is missing: use curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
 _LARGE: Final = 1 << 20
 _QUERY: Final = {
@@ -64,7 +65,7 @@ class Authentication:
         async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
             if refusal := foreign_host(request.headers.get("Host"), "127.0.0.1"):
                 return web.json_response({"error": refusal}, status=403)
-            if request.path.startswith(_SECRET_PATHS):
+            if request.path.startswith((_SECRET_PATHS, PUBLIC)):
                 return await handler(request)
             if request.path.startswith(_CONTROLS):
                 if self._may_control(request):

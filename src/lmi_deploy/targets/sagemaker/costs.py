@@ -10,6 +10,7 @@ from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.price_table import reads_the_list
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint
@@ -147,9 +148,11 @@ def prices(inventory: CloudInventory) -> Mapping[str, Price]:
     return inventory.prices
 
 
-def known_prices(spec: Spec, hourly: Callable[[str], Price | None]) -> dict[str, Price]:
-    """Of all instance types of the recipe, as far as they are known."""
-    types = {name for one in spec.cloud.placements for name in instances_of(spec, one)}
+def known_prices(
+    spec: Spec, running: Iterable[str], hourly: Callable[[str], Price | None]
+) -> dict[str, Price]:
+    """Of all instance types of the recipe, and of those that run now, as far as they are known."""
+    types = {*running, *(name for one in spec.cloud.placements for name in instances_of(spec, one))}
     return {name: price for name in sorted(types) if (price := hourly(name))}
 
 
@@ -172,7 +175,8 @@ def require_affordable(
             unknown = [name for name in instances_of(spec, placement) if name not in inventory.prices]
             raise Refused(
                 f"--max-hourly {most:g}: the price of {' and '.join(unknown)} is unknown",
-                hint="omit --max-hourly, or choose an instance type with a known price",
+                hint=f"{reads_the_list(spec.cloud.region)}; or choose an instance type with a known price, or omit "
+                "--max-hourly",
             )
         high = sum(cost.high for cost in found)
         if high > most:
@@ -200,7 +204,8 @@ def _require_affordable_job(
         instance = job.instance if job else ""
         raise Refused(
             f"--max-hourly {most:g}: the price of the transfer job on {instance} is unknown",
-            hint="omit --max-hourly, or choose a weights.job.instance_type with a known price",
+            hint=f"{reads_the_list(spec.cloud.region)}; or choose a weights.job.instance_type with a known price, or "
+            "omit --max-hourly",
         )
     total = cost.high + serving
     if total > most:
@@ -243,7 +248,7 @@ def require_affordable_generation(
     if most is not None and found is None:
         raise Refused(
             f"--max-hourly {most:g}: the price of {generation.instance or generation.server} is unknown",
-            hint="omit --max-hourly",
+            hint=f"{reads_the_list(generation.host)}; or omit --max-hourly",
         )
     high = sum(cost.high for cost in found or ())
     if most is not None and found is not None and high > most:

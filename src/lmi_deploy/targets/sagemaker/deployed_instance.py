@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING, ObservedEndpoint
 
 
 def deployed_instance(observed: CloudObserved) -> str:
@@ -32,6 +33,24 @@ def candidate_instances(observed: CloudObserved) -> tuple[str, int] | None:
     if candidate is None:
         return None
     return _candidate_instance(observed), max(candidate.count, candidate.desired_count, 1)
+
+
+def running_instances(observed: CloudObserved) -> tuple[tuple[str, int], ...]:
+    """The types and numbers of its instances, those of a candidate last; empty if nothing of its own is billed."""
+    endpoint, instance = observed.endpoint, deployed_instance(observed)
+    if endpoint is None or endpoint.status in COSTS_NOTHING or not instance or endpoint.shared:
+        return ()
+    candidate = candidate_instances(observed)
+    return (*main_instances(endpoint, instance), *([candidate] if candidate else []))
+
+
+def main_instances(endpoint: ObservedEndpoint, instance: str) -> tuple[tuple[str, int], ...]:
+    """Without those of a candidate."""
+    if running := endpoint.running_types:
+        return running
+    # One that serves may have scaled to zero; one that is created does not show its instances yet.
+    least = 0 if endpoint.status == "InService" else 1
+    return ((instance, max(endpoint.count, endpoint.desired_count, least)),)
 
 
 def _generation(observed: CloudObserved) -> Generation | None:

@@ -186,8 +186,11 @@ def wait_timeout(spec: Spec, update: UpdatePolicy | None = None) -> int:
     start = max(place.model_download + place.startup_timeout for place in places) + PROVISION
     if pools := spec.cloud.placements[0].instance_pools:
         start += pools.provision_timeout
-    if update is None:
-        return start
+    return start if update is None else int(update_seconds(update, start))
+
+
+def update_seconds(update: UpdatePolicy, start: float) -> float:
+    """From the start of the new instances to the end of the old ones, if a start takes so long."""
     steps = 2 if update.policy == "canary" else ceil(100 / (update.step_percent or 100))
     starts = steps if update.policy == "rolling" else 1
     return start * starts + update.wait * steps + update.keep_old

@@ -6,16 +6,18 @@ import math
 from dataclasses import dataclass
 
 from lmi_deploy.catalog import sagemaker_limits
-from lmi_deploy.catalog.instances import Instance
+from lmi_deploy.catalog.instances import Instance, instance
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Recipe, Timeouts
 from lmi_deploy.domain.sagemaker.resource_settings import Delivery
+from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.default_timeouts import (
     CAREFUL,
     MOST,
     STARTUP_TIMEOUT,
+    careful_start,
     download_seconds,
     startup_timeout,
     startup_with_download,
@@ -100,6 +102,31 @@ def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> 
         f"timeouts.{key}: {arithmetic}, but the limit is {limit} s",
         hint=f"at least {min(MOST, whole_minutes(needed / CAREFUL))}, or omit it",
     )
+
+
+def late_start(place: SageMakerPlace, size: int) -> str:
+    """That a start may be longer than the container's time-outs: reckoned carefully, so that it is a warning."""
+    names = {name for placement in place.placements for name in placement.types}
+    machines = sorted(filter(None, map(instance, names)), key=lambda one: one.network_gbps or math.inf)
+    if not machines:
+        return ""
+    slowest = machines[0]
+    download, start = download_seconds(slowest, size), math.ceil(careful_start(slowest, size))
+    parts = [("container_startup", "download and load", start, place.startup_timeout)]
+    if place.delivery != "s3":
+        parts = [
+            ("model_download", "download", download, place.model_download),
+            ("container_startup", "load", start - download, place.startup_timeout),
+        ]
+    for key, what, needed, limit in parts:
+        if needed > limit:
+            longer = f"raise timeouts.{key}, or " if limit < MOST else ""
+            return (
+                f"{slowest.name} may take {needed:,} s to {what} {size_text(size)} (half of its network, 100 MB/s into "
+                f"its devices), and SageMaker ends the start after {limit:,} s: {longer}use a type with a faster "
+                "network, a quantized model, or fewer files (`files:`)"
+            )
+    return ""
 
 
 def _refuse_small_disk(machine: Instance, size: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import instance
+from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.gathered_facts import Facts
 from lmi_deploy.domain.observed_state import CloudObserved
@@ -22,6 +23,7 @@ from lmi_deploy.planning.render import render
 from lmi_deploy.recipe.checks.notices import SAME_CANDIDATE
 from lmi_deploy.sizing.neuron_pipeline import pipeline_notice
 from lmi_deploy.targets.sagemaker.desired_state import desired_state
+from lmi_deploy.targets.sagemaker.download_time import late_start
 from lmi_deploy.targets.sagemaker.in_place import in_place_notices
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_notice, unscheduled_notice
 from lmi_deploy.targets.sagemaker.status import failed_update_reason, missing_words
@@ -52,6 +54,11 @@ def plan_notices(recipe: Recipe, facts: Facts, spec: Spec, plan: Plan) -> tuple[
         *_same_candidate(spec),
         *(in_place_notices(recipe, facts) if plan.has_action(CreateModel) else ()),
         *filter(None, (pipeline_notice(recipe, facts.config),)),
+        *(
+            filter(None, (late_start(spec.cloud, spec.weights.total_size),))
+            if plan.has_action(Phase.START)
+            else ()
+        ),
         *(filter(None, (unscheduled_notice(spec),)) if plan.has_action(CreateEndpoint) else ()),
         *(key_notices(spec.cloud) if plan.has_action(CreateEndpointConfig) else ()),
         *(job_notices(recipe, facts) if plan.has_action(RunTransferJob) else ()),

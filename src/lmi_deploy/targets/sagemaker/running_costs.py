@@ -5,12 +5,16 @@ from __future__ import annotations
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed_state import CloudObserved, Price
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING, ObservedEndpoint
+from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.prices import Prices, Use
-from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instances, deployed_instance
+from lmi_deploy.targets.sagemaker.deployed_instance import (
+    candidate_instances,
+    deployed_instance,
+    main_instances,
+)
 
 
 def hourly(observed: CloudObserved, cloud: Cloud) -> str:
@@ -45,7 +49,7 @@ def _shared_hourly(observed: CloudObserved, cloud: Cloud) -> str:
         return ""
     if endpoint is None or endpoint.status in COSTS_NOTHING or config is None or not config.settings.instance:
         return ""
-    ((instance, count),) = _main_instances(endpoint, config.settings.instance)
+    ((instance, count),) = main_instances(endpoint, config.settings.instance)
     cost = _in_words(count, instance, cloud.prices, use="hosting", of=f" of {name}")
     return f"part of {cost}: its models share its instances" if cost else ""
 
@@ -58,7 +62,7 @@ def _endpoint_hourly(observed: CloudObserved, prices: Prices) -> str:
         return ""
     if endpoint.shared:
         return ""  # the instances are the shared endpoint's, whatever is on it
-    parts = _main_instances(endpoint, instance)
+    parts = main_instances(endpoint, instance)
     main, found = _main_hourly(observed, parts, prices), candidate_instances(observed)
     if not main or found is None or not found[0]:
         return main
@@ -74,14 +78,6 @@ def _total(parts: tuple[tuple[str, int], ...], prices: Prices) -> str:
         return ""
     total = sum(price.hourly * count for price, count in known)
     return f"{format_price(total, known[0][0].currency)} an hour: "
-
-
-def _main_instances(endpoint: ObservedEndpoint, instance: str) -> tuple[tuple[str, int], ...]:
-    if running := endpoint.running_types:
-        return running
-    # One that serves may have scaled to zero; one that is created does not show its instances yet.
-    least = 0 if endpoint.status == "InService" else 1
-    return ((instance, max(endpoint.count, endpoint.desired_count, least)),)
 
 
 def _main_hourly(observed: CloudObserved, parts: tuple[tuple[str, int], ...], prices: Prices) -> str:

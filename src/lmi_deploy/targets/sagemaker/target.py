@@ -41,7 +41,7 @@ from lmi_deploy.targets.sagemaker import (
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
 from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
-from lmi_deploy.targets.sagemaker.deployed_instance import deployed_instance
+from lmi_deploy.targets.sagemaker.deployed_instance import deployed_instance, running_instances
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
 from lmi_deploy.targets.sagemaker.observed_components import shared_endpoint
@@ -51,7 +51,7 @@ from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerfor
 from lmi_deploy.targets.sagemaker.plan import deploy, instance_count
 from lmi_deploy.targets.sagemaker.plan.rollback import candidates, rollback
 from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
-from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation, serving
+from lmi_deploy.targets.sagemaker.plan.summary import during_update, estimate, generation, serving
 from lmi_deploy.targets.sagemaker.plan.teardown import kept, require_unshared, teardown, weights_named
 from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.targets.sagemaker.preflight import preflight
@@ -97,6 +97,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     kept = staticmethod(kept)
     request_examples = staticmethod(request_examples)
     billed: ClassVar[bool] = True
+    during_update = staticmethod(during_update)
     prices = staticmethod(costs.prices)
     most_hourly = staticmethod(costs.most_hourly)
     require_affordable = staticmethod(costs.require_affordable)
@@ -253,9 +254,10 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
             inventory = observed_weights.with_candidate(inventory, spec, second)
         return observed_weights.with_image(inventory, spec, self.cloud, self.builder)
 
-    def with_prices(self, spec: Spec, inventory: CloudInventory) -> CloudInventory:
+    def with_prices(self, spec: Spec, observed: CloudObserved, inventory: CloudInventory) -> CloudInventory:
         prices = self.cloud(spec.cloud.region).prices
-        known, job = costs.known_prices(spec, prices.hourly), transfer_job_place(spec, inventory)
+        running = [name for name, _ in running_instances(observed)]
+        known, job = costs.known_prices(spec, running, prices.hourly), transfer_job_place(spec, inventory)
         job_price = prices.hourly(job.instance, "processing") if job else None
         return replace(inventory, prices=known, job_price=job_price, priced=True)
 

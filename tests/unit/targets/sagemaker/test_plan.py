@@ -33,14 +33,16 @@ from lmi_deploy.domain.sagemaker.actions import (
     UpdateEndpoint,
 )
 from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
-from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, Resource, ResourceKind
+from lmi_deploy.domain.sagemaker.resource_settings import Delivery, ObservedEndpoint, Resource, ResourceKind
 from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetInstanceCount, SetScaling
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
 from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
+from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.sagemaker.desired_state import desired_state
+from lmi_deploy.targets.sagemaker.download_time import late_start
 from lmi_deploy.targets.sagemaker.plan.deploy import diff
 from lmi_deploy.targets.sagemaker.plan.rollback import rollback
 from lmi_deploy.targets.sagemaker.plan.summary import estimate, generation
@@ -500,6 +502,65 @@ def test_estimate_has_price_and_source() -> None:
     assert "cost" not in dict(estimate(SPEC, replace(READY, priced=False)).figures)
     unknown = dict(estimate(SPEC, READY).figures)
     assert unknown["cost"] == "unknown: no source has the price"
+
+
+def with_size(size: int, *, job: bool = False) -> Spec:
+    (first, *_) = SPEC.weights.files
+    cloud = SPEC.cloud
+    if job:
+        machines = JobPlace(
+            image="i", role="r", instance="ml.m5.4xlarge", count=7, volume_gb=30, timeout=3600, hub=""
+        )
+        cloud = replace(cloud, job=machines, travel=replace(cloud.travel, via="job"))
+    return replace(SPEC, weights=replace(SPEC.weights, files=(replace(first, size=size),)), place=cloud)
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (5_900_000_000, None),
+        (673_000_000_000, "about 1 h 53 min at 100 MB/s, an assumed rate of this machine"),
+    ],
+)
+def test_estimate_has_the_time_of_a_long_transfer(size: int, words: str | None) -> None:
+    spec = with_size(size)
+    assert dict(estimate(spec, replace(READY, weights=False)).figures).get("transfer time") == words
+    assert "transfer time" not in dict(estimate(spec, READY).figures)
+
+
+def test_transfer_job_is_as_fast_as_its_instances() -> None:
+    spec = with_size(673_000_000_000, job=True)
+    found = dict(estimate(spec, replace(READY, weights=False)).figures)
+    assert found["transfer time"] == "about 5 min 00 s at 2.80 GB/s, an assumed rate of 7 instances"
+
+
+@pytest.mark.parametrize(
+    ("delivery", "startup", "size", "words"),
+    [
+        ("s3", 3600, 10_000_000_000, ""),
+        ("s3", 3600, 673_000_000_000, "7,523 s to download and load 673 GB"),
+        ("mount", 3600, 673_000_000_000, "6,850 s to load 673 GB"),
+        (
+            "mount",
+            600,
+            100_000_000_000,
+            "SageMaker ends the start after 600 s: raise timeouts.container_startup, or",
+        ),
+    ],
+)
+def test_start_that_may_be_longer_than_sagemaker_waits_is_a_notice(
+    delivery: Delivery, startup: int, size: int, words: str
+) -> None:
+    placement = replace(SPEC.cloud.placements[0], instance="ml.p5.48xlarge")
+    place = replace(
+        SPEC.cloud,
+        placements=(placement,),
+        delivery=delivery,
+        model_download=startup,
+        startup_timeout=startup,
+    )
+    assert words in late_start(place, size)
+    assert bool(late_start(place, size)) == bool(words)
 
 
 def test_rollback_is_one_update_to_the_previous_generation() -> None:

@@ -252,7 +252,7 @@ def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
             "servicequotas:ListServiceQuotas",
         ),
         resources=("*",),
-        why="read prices and quotas for the plan, and prices for `lmi catalog refresh`; optional",
+        why="read prices and quotas for the plan; optional",
     )
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Final
 
+from lmi_deploy.catalog.instances import instance
+from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.dearest_type import dearest_type
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.number_text import counted, seconds_text, size_text
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Estimate, Plan
+from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CreateEndpoint, UpdateEndpoint
@@ -18,11 +24,19 @@ from lmi_deploy.domain.sagemaker.tags import spec_digest
 from lmi_deploy.domain.serving_record import CandidateServing, SageMakerServing, ServingRecord
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.additional_models import additional_figures
+from lmi_deploy.planning.default_timeouts import careful_start, whole_minutes
 from lmi_deploy.planning.serving_changes import serving_record
 from lmi_deploy.targets.sagemaker.costs import UNKNOWN_PRICE, candidate_figures, cost_of, cost_words, job_cost
-from lmi_deploy.targets.sagemaker.desired_state import DesiredState, desired_state, wait_timeout
+from lmi_deploy.targets.sagemaker.deployed_instance import running_instances
+from lmi_deploy.targets.sagemaker.desired_state import (
+    DesiredState,
+    desired_state,
+    update_seconds,
+    wait_timeout,
+)
 from lmi_deploy.targets.sagemaker.plan.image_actions import image_figures
 from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
+from lmi_deploy.targets.sagemaker.transfer_job.resolve import JOB_BYTES_PER_SECOND
 
 
 def serving(spec: Spec, artifact: Artifact, desired: DesiredState | None = None) -> ServingRecord:
@@ -120,6 +134,7 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         ("weights", str(spec.weights.size)),
         *additional_figures(spec.weights),
         ("to move", str(_bytes_to_move(spec, inventory))),
+        *_transfer_time(spec, inventory),
         ("delivery", place.delivery),
         *_in_place(spec),
         ("region", place.region),
@@ -130,6 +145,40 @@ def estimate(spec: Spec, inventory: CloudInventory) -> Estimate:
         *image_figures(spec, inventory),
     )
     return Estimate(figures=figures)
+
+
+def during_update(spec: Spec, plan: Plan, observed: CloudObserved, inventory: CloudInventory) -> str:
+    """The cost until the old instances end; empty of a plan that replaces no instance.
+
+    SageMaker starts all new instances before it ends an old one, whichever way requests move; with policy `rolling`
+    only those of a step (developer guide, "Blue/Green Deployments", "Rolling deployments").
+    """
+    update = next((action for action in plan.actions if isinstance(action, UpdateEndpoint)), None)
+    running, endpoint = running_instances(observed), observed.endpoint
+    if update is None or endpoint is None or not any(count for _, count in running):
+        return ""
+    policy, prices = update.policy or UpdatePolicy(), inventory.prices
+    placement = inventory.choose(spec.cloud.placements)
+    name, _ = dearest_type(placement.types, prices.get)
+    new = [(name, max(endpoint.count, endpoint.desired_count) if update.keep_count else spec.cloud.count)]
+    if spec.candidate is not None:
+        second = spec.candidate.spec.cloud
+        new.append((second.placements[0].instance, second.count))
+    share = (policy.step_percent or 100) / 100 if policy.policy == "rolling" else 1.0
+    start = _PROVIDED + max(
+        careful_start(instance(name), spec.weights.total_size) for name in placement.types
+    )
+    span = f"about {seconds_text(whole_minutes(update_seconds(policy, start)))}"
+    both = (
+        "old and new instances run"
+        if share == 1
+        else f"the old instances and {100 * share:.0f} % of the new ones run"
+    )
+    fleets = [*running, *((name, math.ceil(count * share)) for name, count in new)]
+    if {name for name, _ in fleets} - {*prices}:
+        return f"an unknown price for {span}, while {both}"
+    total = sum(prices[name].hourly * count for name, count in fleets)
+    return f"{format_price(total, prices[name].currency)} an hour for {span}, while {both}"
 
 
 def _pools(placement: Placement) -> Pairs:
@@ -159,6 +208,10 @@ def _shared(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
     return (("shared endpoint", f"{place.component.endpoint}{others}"), ("share", copies))
 
 
+_PROVIDED: Final = 300
+"""Seconds, assumed, until an instance is there and has pulled its image of some gigabytes."""
+_BYTES_PER_SECOND: Final = 100_000_000
+"""From the Hub through this machine to S3: most of a line of 1 Gbit/s."""
 _NO_COST: Final[Pairs] = (("cost", "nothing more: the shared endpoint runs already"),)
 
 
@@ -175,6 +228,17 @@ def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
     second = spec.candidate.spec if spec.candidate else None
     also = _bytes_to_move(second, inventory.candidate) if second and inventory.candidate else 0
     return also + _bytes_of_version(spec, inventory)
+
+
+def _transfer_time(spec: Spec, inventory: CloudInventory) -> Pairs:
+    """Of weights from the Hub or a folder, if it is a minute or more; S3 copies its own objects."""
+    job, size = transfer_job_place(spec, inventory), _bytes_to_move(spec, inventory)
+    rate = JOB_BYTES_PER_SECOND * job.count if job else _BYTES_PER_SECOND
+    if spec.model.source == "s3" or inventory.copies or size < 60 * rate:
+        return ()
+    where = counted(job.count, "instance") if job else "this machine"
+    span = seconds_text(whole_minutes(size / rate))
+    return (("transfer time", f"about {span} at {size_text(rate)}/s, an assumed rate of {where}"),)
 
 
 def _bytes_of_version(spec: Spec, inventory: CloudInventory) -> int:

@@ -20,8 +20,10 @@ INSTANCE: Final = "ml.m5.4xlarge"
 """16 processors, for TLS and two hashes; up to 10 Gbit/s. On demand in every region that has SageMaker."""
 _PYTHON: Final = (IMAGE_FAMILY, f"{SERVER_VERSION}-cpu-full")
 """The smallest image that AWS publishes beside the serving images and that has a Python of 3.11: without CUDA."""
+JOB_BYTES_PER_SECOND: Final = 400_000_000
+"""Of one instance (docs/performance.md)."""
 _SHARE: Final = 100_000_000_000
-"""Bytes per instance: about four minutes at the 400 MB/s of one instance (docs/performance.md)."""
+"""Bytes per instance: about four minutes."""
 _MOST: Final = 8
 _VOLUME_GB: Final = 30
 """Nothing is staged: the minimum size that holds the program."""
