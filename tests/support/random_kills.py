@@ -143,7 +143,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "alarms": Kind.adding(
         f"endpoint: {{{{alarms: {{{{topic: '{TOPIC}'}}}}}}}}\n",
-        f"endpoint: {{{{alarms: {{{{topic: '{TOPIC}', latency: {{{{threshold: 5s}}}}}}}}}}}}\n",
+        f"endpoint: {{{{alarms: {{{{topic: '{TOPIC}', latency: {{{{threshold_ms: 5000}}}}}}}}}}}}\n",
         "options: {{dtype: fp32}}\n",
     ),
     "schedule": Kind.adding(
@@ -445,7 +445,7 @@ def killed_lifecycle(
                 run.outcome.blame("after `up` a plan has changes", plan)
     run.converge(*run.up)
     run.converge(*run.down)
-    # What stays by design, and is told: the model of a compile, weights in the region that had no capacity.
+    # What stays by design, and is named: the model of a compile, weights in the region that had no capacity.
     run.run("weights", "rm", run.name, "--region", REGIONS[0], "--yes")
     run.require_nothing_left()
     run.outcome.seconds = time.monotonic() - started

@@ -134,7 +134,7 @@ class OrphanedWeights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedWeights:
+class RemovedObjects:
     """`versions_kept`: by a versioned bucket, where their bytes cost storage as before."""
 
     name: str

@@ -10,7 +10,7 @@ from typing import Protocol
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
 from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
-from lmi_deploy.domain.weights import IntegrityIssue, Manifest, OrphanedWeights, RemovedWeights, Travel
+from lmi_deploy.domain.weights import IntegrityIssue, Manifest, OrphanedWeights, RemovedObjects, Travel
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
@@ -99,7 +99,7 @@ class WeightsStore(Protocol):
     ) -> Generator[Event, None, tuple[IntegrityIssue, ...]]:
         """Sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
 
-    def remove(self, name: str, *, but: str = "", versions: bool = False) -> RemovedWeights:
+    def remove(self, name: str, *, but: str = "", versions: bool = False) -> RemovedObjects:
         """Delete unused weights; `versions`: also what a versioned bucket keeps. Refused if a deployment uses them.
 
         Weights of the deployment `but` may be deleted: it is being deleted itself.

@@ -16,7 +16,7 @@ from lmi_deploy.domain.weights import (
     IntegrityIssue,
     Manifest,
     OrphanedWeights,
-    RemovedWeights,
+    RemovedObjects,
     Travel,
     weights_label,
     weights_name,
@@ -204,7 +204,7 @@ class BucketWeights:
     ) -> Generator[Event, None, tuple[IntegrityIssue, ...]]:
         return (yield from weights_maintenance.verify(self.store, manifest, key=key, deep=deep))
 
-    def remove(self, name: str, *, but: str = "", versions: bool = False) -> RemovedWeights:
+    def remove(self, name: str, *, but: str = "", versions: bool = False) -> RemovedObjects:
         used = self.references(but=but)
         return weights_maintenance.remove(self.store, name, used=used, versions=versions)
 

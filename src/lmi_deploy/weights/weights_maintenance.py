@@ -17,7 +17,7 @@ from lmi_deploy.domain.sagemaker.transfer_job import COMPILE_JOB, JOBS
 from lmi_deploy.domain.weights import (
     IntegrityIssue,
     Manifest,
-    RemovedWeights,
+    RemovedObjects,
     StoredFile,
     manifest_key,
     weights_prefix,
@@ -95,7 +95,7 @@ def _release_hint(user: str) -> str:
 
 def remove(
     store: ObjectStore, name: str, *, used: Mapping[str, str], versions: bool = False
-) -> RemovedWeights:
+) -> RemovedObjects:
     """Delete unused weights, the manifest first: without it, partly deleted weights do not count. `versions`: with
     every earlier version that a versioned bucket keeps.
 
@@ -107,23 +107,22 @@ def remove(
             hint=_release_hint(used[name]),
         )
     prefix = weights_prefix(name)
-    existing = list(store.list(prefix))
-    uploads = store.uploads(prefix)
-    known = read_manifest(store, name) is not None or existing or uploads
-    # A prefix of a name would delete what others use.
-    if not known and not (versions and _OURS.match(f"{prefix}.")):
+    existing, uploads = list(store.list(prefix)), store.uploads(prefix)
+    known = read_manifest(store, name) is not None or bool(existing or uploads)
+    # Of versions, less than a whole name would delete what others use.
+    if not (_OURS.match(f"{prefix}.") if versions else known):
         raise no_such(name, store.bucket)
     if versions:
         store.delete_versions(manifest_key(name))
         size, kept = store.delete_versions(prefix), False
-        if not size and not known:
+        if not (known or size):
             raise no_such(name, store.bucket)
     else:
         kept = store.delete([manifest_key(name)])
         store.delete([stored.key for stored in existing])
         size = sum(stored.size for stored in existing)
     give_up(store, uploads)
-    return RemovedWeights(name=name, bucket=store.bucket, size=size, versions_kept=kept)
+    return RemovedObjects(name=name, bucket=store.bucket, size=size, versions_kept=kept)
 
 
 def exists(store: ObjectStore, name: str) -> bool:

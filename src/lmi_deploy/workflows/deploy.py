@@ -29,8 +29,8 @@ _REPEATED = frozenset({Phase.WAIT, Phase.PROBE, Phase.SWITCH})
 class DeployOptions:
     """`detach`: return once the server is starting; `lmi wait` does the rest. `rollback`: to the previous generation,
     if the new one fails its probe while it serves. `max_hourly`: the most that another region of the recipe may cost,
-    or a shared endpoint that is gone since the plan. `unattended`: nobody agreed to one plan, so that such an endpoint
-    is created again.
+    or a shared endpoint that is gone since the plan. `unattended`: no user agreed to one plan, so that such an
+    endpoint is created again.
     """
 
     probe: bool = True

@@ -34,6 +34,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "head_bucket": "s3:ListBucket",
     "head_object": "s3:GetObject",
     "list_multipart_uploads": "s3:ListBucketMultipartUploads",
+    "list_object_versions": "s3:ListBucketVersions",
     "list_objects_v2": "s3:ListBucket",
     "list_parts": "s3:ListMultipartUploadParts",
     "put_bucket_encryption": "s3:PutEncryptionConfiguration",
