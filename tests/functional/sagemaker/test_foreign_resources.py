@@ -227,3 +227,16 @@ def test_resources_with_our_tag_but_another_name_are_left_alone_and_listed(app: 
     assert app.lmi("gc", "--yes").code == 0
     assert list(account.models) == ["theirs"]
     assert "tiny" not in app.lmi("ls", "--all").out
+
+
+def test_model_of_the_planned_name_and_settings_is_not_taken_over(app: CloudApp) -> None:
+    account = app.cloud.account_state
+    app.up()
+    ((name, model),) = account.models.items()
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    account.models[name] = model
+    result = app.lmi("up", "--yes")
+    assert (result.code, f"{name}: a model of that name exists and was not created by lmi" in result.err) == (
+        5,
+        True,
+    ), result.err

@@ -220,6 +220,9 @@ def test_shared_endpoint_that_was_left_alone_is_an_orphan(app: CloudApp) -> None
     account = app.cloud.account_state
     del account.components["chat"]
     account.drop("inference-component", "chat")
+    with app.depot().lock.hold("chat"):  # the `up` that created it, which adds its model next
+        assert app.lmi("gc", "--yes").code == 0
+        assert [*account.endpoints] == ["team"]
     found = app.lmi("gc", "--dry-run") if "--dry-run" in app.lmi("gc", "--help").out else app.lmi("gc")
     assert "team" in found.out + found.err
     assert "a shared endpoint without any model" in found.out + found.err
