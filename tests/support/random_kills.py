@@ -229,6 +229,8 @@ class KilledLifecycle:
         if kind == "schedule":
             aws.role("lmi-scheduler", trust=json.loads(json.dumps(TRUST).replace("sagemaker", "scheduler")))
             aws.allow_all("lmi-scheduler")
+        if kind == "alarms":
+            aws.client("sns").create_topic(Name=TOPIC.rpartition(":")[2])
         if kind == "regions":
             aws.fault({**NO_CAPACITY, "path": f"^/provision/{self.name}/", "times": 1})
         self.recipe(self.kind.first)
