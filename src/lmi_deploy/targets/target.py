@@ -22,6 +22,7 @@ from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.domain.target_spec import Place
+from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.async_inference import AsyncInference
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
@@ -44,6 +45,14 @@ class AccessToken:
 
     token: Secret
     base_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightFindings:
+    """Notices, and one error for everything that would stop a plan."""
+
+    notices: tuple[str, ...] = ()
+    refusal: LmiError | None = None
 
 
 class Decisions(Protocol[ObservedT_contra, InventoryT]):
@@ -212,12 +221,9 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         """With its cost: requested only for a plan that changes something."""
         return inventory
 
-    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> tuple[str, ...]:
-        """Notices. Raises one error for everything that would stop the plan; no request if nothing is created.
-
-        `recipe` is its name for a command line.
-        """
-        return ()
+    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> PreflightFindings:
+        """What would stop the plan; no request if nothing is created. `recipe` is its name for a command line."""
+        return PreflightFindings()
 
     def details(self, observed: ObservedT) -> StatusDetails:
         """What `status` shows."""
