@@ -11,7 +11,7 @@ from lmi_deploy.domain.deployment_list import ListedDeployments, OrphanedDeploym
 from lmi_deploy.domain.deployment_spec import EngineSpec, Spec, WeightsSpec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts, Machine
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.inference_http import HttpRequest, ProbeSpec, ResponseHead
 from lmi_deploy.domain.observed_state import Inventory, Observed, Price
 from lmi_deploy.domain.plan import Action, Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -147,8 +147,10 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
         """
         return ()
 
-    def request_examples(self, spec: Spec, address: str) -> tuple[str, str]:
-        """Where it answers, and how to invoke it: through `lmi proxy` first, then without it."""
+    def request_examples(
+        self, ref: DeploymentRef, serving: ServingRecord, probe: ProbeSpec, address: str
+    ) -> str:
+        """How to send the probe again: through `lmi proxy` first, then without it."""
 
 
 class Costs(Protocol[ObservedT_contra, InventoryT_contra]):

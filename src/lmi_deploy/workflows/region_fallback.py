@@ -77,7 +77,7 @@ def _existing(recipe: Recipe, deps: Dependencies) -> Observed | None:
         places = " and ".join(one.ref.region for one in found)
         raise Refused(
             f"{recipe.name} exists in {places}",
-            hint=f"delete one: `{found[-1].ref.down_command}`",
+            hint=f"delete one: `{found[-1].ref.command('down')}`",
         )
     return found[0] if found else None
 
