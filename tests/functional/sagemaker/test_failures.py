@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
-from lmi_deploy.errors import AccessError, CloudError
+from lmi_deploy.errors import AccessError, CloudError, NotFound
 from tests.support.action_failures import ActionFailures, Killed, KilledAtCommit, When, fail, failing
 from tests.support.cloud_app import CloudApp
 from tests.support.fake_hosting import NO_CAPACITY, Endpoint
@@ -340,3 +340,17 @@ def test_down_deletes_billed_resources_although_the_bucket_is_gone(app: CloudApp
         == app.cloud.account_state.endpoints
         == {}
     )
+
+
+def test_endpoint_that_goes_between_two_reads(app: CloudApp) -> None:
+    """Another `down` deletes it: `up` says so, `down` looks again."""
+    app.up()
+    gone = NotFound("tags of the endpoint: not found", hint="check its name")
+    failures = app.cloud.account_state.failures
+    failures.before["tags"] = [gone]
+    result = app.lmi("up", "--yes", "--set", "options.dtype=fp32")
+    assert (result.code, "another command deletes it now" in result.err) == (5, True), result.err
+    failures.before["tags"] = [gone, gone]
+    assert app.lmi("down", "tiny", "--yes").code == 5
+    failures.before["tags"] = [gone]
+    assert app.lmi("down", "tiny", "--yes").code == 0
