@@ -129,6 +129,13 @@ class Record:
         return (*self.generations, *((self.coming,) if self.coming else ()))
 
     @property
+    def artifact_digests(self) -> dict[str, str]:
+        """SageMaker: the start of the digest of the files, by the name of the stored artifact."""
+        servings = {one.artifact: one.serving for one in self.known}
+        servings |= {one.artifact: one.serving for each in self.known if (one := each.serving.candidate)}
+        return {name: serving.artifact for name, serving in servings.items()}
+
+    @property
     def weights(self) -> tuple[str, ...]:
         """SageMaker: names of weights, of its generations and of the actions that were started."""
         served = (name for generation in self.known for name in generation.serving.stored_weights)

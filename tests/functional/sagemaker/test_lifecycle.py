@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lmi_deploy.bench.deployment_target import deployed_target
 from lmi_deploy.domain.inference_http import ResponseHead
 from lmi_deploy.domain.weights import manifest_key, weights_prefix
 from lmi_deploy.errors import AccessError
-from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.cloud_app import RECIPE, REF, CloudApp, write_recipe
 from tests.support.fake_hosting import ok_response
 from tests.support.old_records import schema_1_text
 
@@ -65,6 +67,15 @@ def test_printed_request_examples_name_this_endpoint(app: CloudApp) -> None:
     assert "--body fileb:///dev/stdin" in output
     assert "--cli-binary-format" not in output  # version 1 of the AWS CLI has no such option
     assert "--aws-sigv4 aws:amz:us-east-1:sagemaker" in output
+
+
+def test_artifact_has_one_digest(app: CloudApp) -> None:
+    planned = re.findall("write the artifact (.*)", app.lmi("plan").out)
+    deployed = app.up("--json").result["artifact"]
+    assert planned == [deployed[:10]]
+    assert app.lmi("status", "--json").result["summary"]["artifact"] == deployed[:10]
+    assert deployed_target(REF, app.deps()).details["artifact"] == deployed[:10]
+    assert re.findall("remove the artifact (.*)", app.lmi("down", "tiny", "--yes").err)[0] == deployed[:10]
 
 
 def test_plan_shows_the_cost(app: CloudApp) -> None:

@@ -98,8 +98,12 @@ def clear(
         yield DeleteEndpointConfig(config=name)
     for name in sorted(existing(observed, "model") - models):
         yield DeleteModel(model=name)
-    for name in sorted({*observed.artifacts, *observed.incomplete_artifacts} - stored):
-        yield RemoveArtifact(artifact=name)
+    yield from remove_artifacts({*observed.artifacts, *observed.incomplete_artifacts} - stored, observed)
+
+
+def remove_artifacts(stored: set[str], observed: CloudObserved) -> Iterator[RemoveArtifact]:
+    digests = observed.record.artifact_digests if observed.record else {}
+    return (RemoveArtifact(artifact=name, digest=digests.get(name, "")) for name in sorted(stored))
 
 
 def kept_images(desired: DesiredState, observed: CloudObserved) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.local_actions import RemoveArtifact, RemoveDeployment
+from lmi_deploy.domain.local_actions import RemoveDeployment
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import Record
@@ -29,7 +29,7 @@ from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.alarm_actions import remove_alarms
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.image_actions import used_repository
-from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names
+from lmi_deploy.targets.sagemaker.plan.resource_actions import remove_artifacts, resource_names
 from lmi_deploy.targets.sagemaker.status import other_location_text
 
 
@@ -75,9 +75,7 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
         DeleteEndpointConfig(config=one) for one in sorted(resource_names(observed, "endpoint-config"))
     )
     yield from (DeleteModel(model=one) for one in sorted(resource_names(observed, "model")))
-    yield from (
-        RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.incomplete_artifacts))
-    )
+    yield from remove_artifacts({*observed.artifacts, *observed.incomplete_artifacts}, observed)
     if observed.bucket and _was_asynchronous(observed):
         yield DeleteAsyncRequests(endpoint=name)
 
