@@ -42,9 +42,7 @@ class DeploymentRef:
         return self.name if self.shared else ""
 
     def command(self, verb: str) -> str:
-        """`lmi VERB` for this deployment, on any machine, whatever its default region."""
-        region = "" if self.is_here or not self.region else f" --region {self.region}"
-        return f"lmi {verb} {self.name}{region}"
+        return command_for(verb, self.name, "" if self.is_here else self.region)
 
     @property
     def is_here(self) -> bool:
@@ -146,3 +144,8 @@ class Record:
         """The actions of these kinds that were started since a generation was last settled."""
         names = {kind.kind for kind in kinds}
         return (intent for intent in self.intents if intent.action in names)
+
+
+def command_for(verb: str, name: str, region: str) -> str:
+    """`lmi VERB` of a deployment, to copy on any machine, whatever its default region. `region`: empty on this one."""
+    return f"lmi {verb} {name}" + (f" --region {region}" if region else "")

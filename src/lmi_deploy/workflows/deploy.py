@@ -121,8 +121,8 @@ class _Attempt:
         for action in later:
             if action.phase not in _REPEATED:
                 journal.begin(action)
-        name = self.case.spec.name
-        yield Notice(text=f"{name} is starting; `lmi wait {name}` waits until it answers the probe")
+        wait = self.case.ref.command("wait") + " --no-rollback" * (not self.options.rollback)
+        yield Notice(text=f"{self.case.spec.name} is starting; `{wait}` waits until it answers the probe")
 
     @property
     def _probe_failed(self) -> bool:

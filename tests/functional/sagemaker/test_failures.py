@@ -288,10 +288,10 @@ def test_interrupted_wait_reports_the_endpoint_and_its_price(app: CloudApp) -> N
     app.lmi("up", "--yes", "--detach")
     failures = ActionFailures(at=0, when="before", error=KeyboardInterrupt)
     app.target = lambda target: failing(target, failures)
-    result = app.lmi("wait", "tiny")
+    result = app.lmi("wait", "tiny", "--no-rollback", "--timeout", "900")
     assert result.code == 130
     assert "the endpoint tiny is Creating and still costs $1.41 an hour" in result.err
-    assert "Run `lmi wait` to wait again" in result.err
+    assert "Run `lmi wait tiny --region us-east-1 --timeout 900 --no-rollback` to wait again" in result.err
     app.target = lambda target: target
     converges(app)
 

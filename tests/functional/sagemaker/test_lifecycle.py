@@ -190,7 +190,7 @@ def test_damaged_record_is_named_and_no_earlier_version_is_deleted(app: CloudApp
         refused = app.lmi(*command)
         assert refused.code == 5, refused.out
         assert f"s3://{app.bucket}/deployments/tiny/record.json is damaged" in refused.err
-        assert "or delete the deployment: lmi down tiny" in refused.err
+        assert "or delete the deployment: lmi down tiny --region us-east-1" in refused.err
     assert app.cloud.account_state.configs == configs
     assert "is damaged" in app.lmi("status", "tiny").out
     assert app.lmi("down", "tiny", "--yes").code == 0
@@ -251,9 +251,9 @@ def test_last_five_generations_are_kept(app: CloudApp) -> None:
 
 
 def test_detached_up_is_completed_by_wait(app: CloudApp) -> None:
-    result = app.lmi("up", "--yes", "--detach")
+    result = app.lmi("up", "--yes", "--detach", "--no-rollback")
     assert result.code == 0, result.err
-    assert "`lmi wait tiny`" in result.err
+    assert "`lmi wait tiny --region us-east-1 --no-rollback`" in result.err
     status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "starting")
     assert "it does not answer yet" in app.lmi("invoke", "tiny", "OK").err

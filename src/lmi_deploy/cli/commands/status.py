@@ -25,7 +25,6 @@ from lmi_deploy.workflows.extend import read_duration
 from lmi_deploy.workflows.status import EVERY, EXIT, Status, status, watched
 
 _EVERY: Final = "30s"
-_KEEPS = "`lmi extend {name} 8h` keeps it"
 
 
 @click.command("status")
@@ -177,4 +176,6 @@ def _job(job: ObservedJob) -> str:
 def _end(found: Status) -> str:
     """Who deletes it when it expires."""
     who = "EventBridge Scheduler deletes it" if found.scheduled else "`lmi gc` may delete it" * found.expired
-    return f" ({'expired: ' * found.expired}{who}, {_KEEPS.format(name=found.ref.name)})" if who else ""
+    return (
+        f" ({'expired: ' * found.expired}{who}, `{found.ref.command('extend')} 8h` keeps it)" if who else ""
+    )

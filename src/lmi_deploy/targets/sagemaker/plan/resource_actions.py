@@ -65,7 +65,7 @@ def require_readable_record(observed: CloudObserved) -> None:
             f"{observed.ref.name}: its record {observed.record_damaged}",
             hint="nothing was changed; the endpoint is not affected. Restore an earlier version of the object; or move "
             f"it away (aws s3 mv {place} {place}.old) and run the same command again, which gives up the way back to "
-            f"earlier versions; or delete the deployment: lmi down {observed.ref.name}",
+            f"earlier versions; or delete the deployment: {observed.ref.command('down')}",
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.domain.local_actions import RemoveDeployment
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
-from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.record import Record, command_for
 from lmi_deploy.domain.sagemaker.actions import (
     DeleteAsyncRequests,
     DeleteEndpoint,
@@ -107,7 +107,7 @@ def require_unshared(observed: CloudObserved) -> None:
         raise Refused(
             f"{observed.ref.name}: it is a shared endpoint with {', '.join(names)}",
             hint="nothing was deleted. End each of them; the last one ends the endpoint: "
-            + "; ".join(f"lmi down {name}" for name in names),
+            + "; ".join(command_for("down", name, observed.ref.region) for name in names),
         )
 
 
