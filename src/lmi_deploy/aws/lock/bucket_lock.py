@@ -31,7 +31,7 @@ _TIMEOUT: Final = 30.0
 """Seconds to wait for a running renewal when the lock is released."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class BucketLock:
     """The port Lock. `command` is shown to a process that is refused; `notify` reports a take-over; `guard` checks
     before requests; `region` is that of the deployments.
