@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.catalog import options
 from tests.support.cloud_app import CloudApp
 from tests.support.fakes import model_files
 from tests.support.local_app import MODEL, LocalApp
@@ -103,6 +104,10 @@ def test_model_too_large_for_this_machine_is_refused_with_the_reason(app: LocalA
 def test_json_contains_every_choice(cloud: CloudApp) -> None:
     found = cloud.lmi("init", publish(cloud, LLAMA_8B), "-o", "new.yaml", "--json").result
     assert (found["engine"], found["target"], found["verdict"]) == ("vllm", "sagemaker", "fits")
+    known = f"container: {{version: {options.newest_image()}}}"
+    assert known in found["recipe"]
+    newer = cloud.lmi("validate", "new.yaml", "--set", "container.version=0.38.0")
+    assert f"to use that version, write {known}" in newer.out + newer.err
     assert found["file"] == "new.yaml"
     assert found["instance_type"].startswith("ml.")
     assert found["tensor_parallel_degree"] == 1

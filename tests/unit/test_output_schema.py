@@ -72,7 +72,7 @@ def test_every_object_is_closed() -> None:
         ({**DOWN, "removed": 1, "new": 1}, "'new' was unexpected"),
         (DOWN, "'removed' is a required property"),
         ({**DOWN, "removed": "1"}, "removed: '1' is not of type 'integer'"),
-        ({"event": "row", "name": "a"}, "no line of the kind ('row', None) is declared"),
+        ({"event": "row", "deployment": "a", "error": ""}, "'outcome' is a required property"),
         ({"event": "notice", "text": "a"}, ""),
         ({"event": "notice", "text": "a", "deployment": "a"}, ""),
         ({"event": "surprise"}, "no line of the kind ('surprise', None) is declared"),

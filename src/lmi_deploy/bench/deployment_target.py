@@ -63,7 +63,7 @@ def deployed_target(ref: DeploymentRef, deps: Dependencies) -> DeployedTarget:
         settings=settings,
         details={
             **{"deployment": ref.name, "target": ref.target, "region": ref.region},
-            **{"commit": serving.commit, "image": serving.place.image, "artifact": generation.artifact},
+            **{"commit": serving.commit, "image": serving.place.image, "artifact": serving.artifact},
         },
         server=lambda: _server(ref, deps),
         model=serving.model,

@@ -188,14 +188,17 @@ class Experiment:
             teardown = down.prepare(ref, self._deps)
             self._observer.events(down.execute(teardown, self._deps))
         except KeyboardInterrupt:
-            self.outcome.left.append(f"{ref.name}: its deletion was interrupted")
+            self._left(ref, "its deletion was interrupted")
             raise
         except Interrupted as error:
-            self.outcome.left.append(f"{ref.name}: {error.message}")
+            self._left(ref, error.message)
             self.outcome.interrupted = True
         except LmiError as error:
-            self.outcome.left.append(f"{ref.name}: {error.message}")
+            self._left(ref, error.message)
             self._observer.note(f"not deleted: {ref.name}: {error.message}")
+
+    def _left(self, ref: DeploymentRef, why: str) -> None:
+        self.outcome.left.append(f"{ref.name}: {why}; `{ref.command('down')}` deletes it")
 
 
 def cell_measurement(

@@ -140,6 +140,11 @@ def newest(engine: str) -> str:
     return version
 
 
+def newest_image() -> str:
+    """The newest image of LMI whose options lmi knows completely, as container.version."""
+    return newest("vllm").replace("/", "-")
+
+
 def engines() -> tuple[str, ...]:
     """The engines whose options the table knows."""
     return tuple(_table()["engines"])

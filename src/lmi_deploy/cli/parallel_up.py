@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,8 +96,13 @@ class ParallelUp:
         context.view.rows([_row(end) for end in ends], spare=("error",))
         failed = [paths[end.name] for end in ends if not end.ok]
         if failed:
-            raise _incomplete(failed, len(ends), interrupted=commands.is_stopped)
+            raise _incomplete(failed, len(ends), self._again(failed), interrupted=commands.is_stopped)
         context.view.result({"deployments": [dict(end.result) for end in ends]})
+
+    def _again(self, paths: Sequence[str]) -> str:
+        """The command for these alone, with the options that the user gave."""
+        limit = [] if self.max_hourly is None else [f"--max-hourly={self.max_hourly:g}"]
+        return shlex.join(["lmi", "up", *paths, *self.flags, *limit])
 
     def _words(self, path: str, agreement: Path) -> list[str]:
         """The command of one deployment, which refuses what is not in its agreement."""
@@ -167,8 +173,8 @@ def _row(end: CommandEnd) -> dict[str, Any]:
     }
 
 
-def _incomplete(failed: Sequence[str], count: int, *, interrupted: bool) -> LmiError:
-    again = f"run `lmi up {' '.join(failed)}` again: it continues"
+def _incomplete(failed: Sequence[str], count: int, command: str, *, interrupted: bool) -> LmiError:
+    again = f"run `{command}` again: it continues"
     if interrupted:
         return Interrupted(f"interrupted: {len(failed)} of {count} deployments are not complete", hint=again)
     return DeployFailed(f"{len(failed)} of {count} deployments failed: {', '.join(failed)}", hint=again)

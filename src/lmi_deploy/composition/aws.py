@@ -20,6 +20,7 @@ from lmi_deploy.aws.foreign_scaling import AwsForeignScaling
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.iam_setup import AwsIamSetup
 from lmi_deploy.aws.lock.bucket_lock import BucketLock
+from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.lock.lock_renewal import LASTS, LeaseSettings
 from lmi_deploy.aws.logs import CloudWatchLogs
 from lmi_deploy.aws.metrics import EndpointMetrics
@@ -41,7 +42,6 @@ from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.message_callback import Notify, ignore
 
 if TYPE_CHECKING:
-    from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
     from lmi_deploy.domain.observed_state import Price
 
 
@@ -137,7 +137,8 @@ def open_bucket_services(
             command=f"lmi {' '.join(sys.argv[1:2])}",
             notify=notify,
             settings=settings,
-            guard=guard,
+            guard=guard or LeaseGuard(),
+            region=cloud.caller.region,
         ),
     )
 

@@ -99,12 +99,14 @@ class PutArtifact(ActionBase):
     files: tuple[str, ...]
     variant: str = field(default="", metadata=ADDED)
     """Of a deployment with a candidate: the version that it is of, or both."""
+    digest: str = field(default="", metadata=ADDED)
+    """Of its files, if `artifact` is another name."""
 
     @property
     def title(self) -> str:
         folder, _, stored = self.artifact.rpartition("/")
         what = f"the {folder} artifact" if folder else "the artifact"
-        return f"write {what} {stored[:10]}{in_brackets(self.variant)}"
+        return f"write {what} {(self.digest or stored)[:10]}{in_brackets(self.variant)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +181,12 @@ class StopServer(ActionBase):
 class RemoveArtifact(ActionBase):
     phase = Phase.CLEANUP
     artifact: str
+    digest: str = field(default="", metadata=ADDED)
+    """Of its files, if `artifact` is another name and a record has it."""
 
     @property
     def title(self) -> str:
-        return f"remove the artifact {self.artifact[:10]}"
+        return f"remove the artifact {(self.digest or self.artifact)[:10]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

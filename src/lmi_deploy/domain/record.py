@@ -41,10 +41,8 @@ class DeploymentRef:
         """SageMaker: the inference component that its requests name; empty for an endpoint of its own."""
         return self.name if self.shared else ""
 
-    @property
-    def down_command(self) -> str:
-        """It deletes a deployment on SageMaker from any machine, whatever its default region."""
-        return f"lmi down {self.name} --region {self.region}"
+    def command(self, verb: str) -> str:
+        return command_for(verb, self.name, "" if self.is_here else self.region)
 
     @property
     def is_here(self) -> bool:
@@ -129,6 +127,13 @@ class Record:
         return (*self.generations, *((self.coming,) if self.coming else ()))
 
     @property
+    def artifact_digests(self) -> dict[str, str]:
+        """SageMaker: the start of the digest of the files, by the name of the stored artifact."""
+        servings = {one.artifact: one.serving for one in self.known}
+        servings |= {one.artifact: one.serving for each in self.known if (one := each.serving.candidate)}
+        return {name: serving.artifact for name, serving in servings.items()}
+
+    @property
     def weights(self) -> tuple[str, ...]:
         """SageMaker: names of weights, of its generations and of the actions that were started."""
         served = (name for generation in self.known for name in generation.serving.stored_weights)
@@ -139,3 +144,8 @@ class Record:
         """The actions of these kinds that were started since a generation was last settled."""
         names = {kind.kind for kind in kinds}
         return (intent for intent in self.intents if intent.action in names)
+
+
+def command_for(verb: str, name: str, region: str) -> str:
+    """`lmi VERB` of a deployment, to copy on any machine, whatever its default region. `region`: empty on this one."""
+    return f"lmi {verb} {name}" + (f" --region {region}" if region else "")

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from lmi_deploy.errors import DiskRefused
+from lmi_deploy.errors import DiskRefused, TransferFailed
 
 _BLOCK = 512
 """The unit of st_blocks, independent of the file system's own block size."""
+FILE_CHANGES: Final = "another program writes to it: run the same command again when that has finished"
+"""The hint for a local file that is not as it was listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +87,10 @@ def write_atomically(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def unreadable(path: Path, reason: OSError) -> TransferFailed:
+    """Of a file that was there when it was listed."""
+    is_gone = isinstance(reason, FileNotFoundError)
+    hint = FILE_CHANGES if is_gone else "check the file and its permissions"
+    return TransferFailed(f"{path}: {reason.strerror or reason}", hint=hint)

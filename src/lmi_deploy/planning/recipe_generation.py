@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from lmi_deploy.catalog import images, options
 from lmi_deploy.catalog.options import IMAGE_TEMPLATE
-from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.deployment_names import name_for
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.number_text import gib_text
@@ -106,14 +104,6 @@ def engine_for(model: DetectedTask, requested: InitEngine | None, *, can_run_vll
             )
         return "accelerate"
     return "vllm" if model.kind in _ON_VLLM else "accelerate"
-
-
-def image_version() -> str:
-    """The newest server whose options lmi knows, and of which there is an image."""
-    newest = options.newest("vllm").partition("/")[0]
-    order = [int(part) for part in newest.split(".")]
-    known = (each for each in images.versions("djl-lmi") if server_version(each, None)[0])
-    return next(each for each in known if [int(part) for part in each.split(".")] <= order)
 
 
 def write_recipe(

@@ -216,7 +216,7 @@ class Deployments:
             message = f"{ref.name}: no such deployment is running"
             raise OpenAIError(404, message, code="model_not_found", param="model")
         if record.current is None:
-            message = f"{ref.name} does not answer yet; `lmi status {ref.name}` shows its state"
+            message = f"{ref.name} does not answer yet; `{ref.command('status')}` shows its state"
             raise OpenAIError(503, message, code="model_not_ready", retry_after=5)
         codec = codec_of(record.current.serving, ref.name)
         shared = record.current.serving.shared

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import TransferFailed
+from lmi_deploy.host.disk import FILE_CHANGES, unreadable
 from lmi_deploy.ports.source import BytesRead
 
 _BLOCK = MIB
@@ -24,11 +25,9 @@ def fill_from(path: Path, buffer: memoryview, *, start: int) -> Iterator[BytesRe
                 if not count:
                     raise TransferFailed(
                         f"{path}: it ends at byte {start + done}, but had {start + len(buffer)} bytes before",
-                        hint="another program writes to it: try again when that has finished",
+                        hint=FILE_CHANGES,
                     )
                 done += count
                 yield BytesRead(done)
     except OSError as exc:
-        raise TransferFailed(
-            f"{path}: {exc.strerror or exc}", hint="check the file and its permissions"
-        ) from exc
+        raise unreadable(path, exc) from exc

@@ -24,7 +24,7 @@ _ACCOUNT = re.compile(r"[0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class DeploymentIndexFolder:
-    """The port DeploymentIndex. An unreadable file is skipped: the tags contain the same."""
+    """The port DeploymentIndex. Of a damaged file its name counts, which has all but the bucket."""
 
     root: Path
 
@@ -66,8 +66,18 @@ class DeploymentIndexFolder:
 
 
 def _read(path: Path) -> DeploymentRef | None:
+    """None if there is no such file, or none that lmi wrote."""
     try:
         ref = load(DeploymentRef, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except FileNotFoundError:
         return None
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return _named(path.stem)
     return ref if ref.account else replace(ref, account=account_of(ref.bucket))
+
+
+def _named(stem: str) -> DeploymentRef | None:
+    name, region, account, *more = (*stem.split("."), "", "")
+    if any(more) or name_error(name) or not (_REGION.fullmatch(region) and _ACCOUNT.fullmatch(account)):
+        return None
+    return DeploymentRef(name=name, target="sagemaker", region=region, account=account)

@@ -9,6 +9,7 @@ from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.events import Answered, Event
 from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ProbeSpec, ResponseHead
 from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
@@ -19,23 +20,23 @@ Send = Callable[[HttpRequest], Iterator[ResponseHead | bytes]]
 
 
 def probe(
-    probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock
+    probe: ProbeSpec, codec: Codec, send: Send, *, ref: DeploymentRef, clock: Clock
 ) -> Generator[Event, None, str]:
-    """Send a probe to the deployment `name`, then the same to each of its LoRA adapters; returns the outcome in words.
+    """Send a probe to the deployment, then the same to each of its LoRA adapters; returns the outcome in words.
 
     DeployFailed, with the server's message, if a response is not valid. Only the model itself must answer with the
     text that the probe expects.
     """
-    answered = _send(probe, codec, send, name=name, clock=clock)
+    answered = _send(probe, codec, send, ref=ref, clock=clock)
     yield answered
     for adapter in probe.adapters:
-        yield _send(replace(probe, expect=""), codec, send, name=name, clock=clock, adapter=adapter)
+        yield _send(replace(probe, expect=""), codec, send, ref=ref, clock=clock, adapter=adapter)
     also = f", and {counted(len(probe.adapters), 'adapter')}" if probe.adapters else ""
     return f"answered in {answered.seconds:.1f} s{also}"
 
 
 def _send(
-    probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock, adapter: str = ""
+    probe: ProbeSpec, codec: Codec, send: Send, *, ref: DeploymentRef, clock: Clock, adapter: str = ""
 ) -> Answered:
     started = clock.monotonic()
     headers = (("Content-Type", probe.content_type), *codec.adapter_headers(adapter))
@@ -46,7 +47,7 @@ def _send(
     text, why, output = _read(probe, codec, head, body)
     if why:
         of = f" of the adapter {adapter}" if adapter else ""
-        own = f"check `lmi logs {name}`, and `probe` in the recipe"
+        own = f"check `{ref.command('logs')}`, and `probe` in the recipe"
         raise DeployFailed(
             f"the model is loaded, but the probe{of} failed: {why}",
             hint="; ".join(filter(None, (usual_reason(why, output), own))),

@@ -71,7 +71,7 @@ class ExistingFile(WithoutSending):
                 raise PoolStopped
             hasher.update(memoryview(chunk))
             crc = crc32(chunk, crc)
-        hasher.check()
+        hasher.check(self._ends.listing.source)
         return stored_file(self.entry, hasher.sha256, crc32_text(crc), etag=found.etag)
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from lmi_deploy.domain.content_hashes import sha256_of
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.domain.events import Event, Progress
-from lmi_deploy.domain.gathered_facts import FileEntry
+from lmi_deploy.domain.gathered_facts import FileEntry, ModelSource
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
+from lmi_deploy.host.disk import FILE_CHANGES, unreadable
 from lmi_deploy.host.worker_pool import run_each
 from lmi_deploy.ports.external_uploader import ExternalUploader, UploadedFile, UploadItem
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
@@ -43,7 +44,8 @@ def upload_externally(
     key: str,
 ) -> Generator[Event, None, list[StoredFile]]:
     """Every file as it is in the bucket. A file that exists with its size and ETag is not sent again."""
-    known = yield from _hashed(_files_to_hash(context, files, existing, by), by.folder, key)
+    to_hash = _files_to_hash(context, files, existing, by)
+    known = yield from _hashed(to_hash, by.folder, context.listing.source, key)
     total, name = context.board.total, by.uploader.name
     left = {
         context.key(entry): entry
@@ -116,12 +118,12 @@ def _matches_report(entry: FileEntry, sent: UploadedFile | None) -> StoredFile:
 
 
 def _hashed(
-    files: Sequence[FileEntry], folder: Path, key: str
+    files: Sequence[FileEntry], folder: Path, source: ModelSource, key: str
 ) -> Generator[Progress, None, dict[str, StoredFile]]:
     """Read once for all its hashes, and compared with the source's own; by their paths."""
     total, done = sum(entry.size for entry in files), 0
     found: dict[str, StoredFile] = {}
-    with closing(run_each(partial(_hash_file, folder), files, workers=_AT_ONCE)) as hashed:
+    with closing(run_each(partial(_hash_file, folder, source), files, workers=_AT_ONCE)) as hashed:
         for entry, file in hashed:
             found[entry.path] = file
             done += file.size
@@ -129,7 +131,7 @@ def _hashed(
     return found
 
 
-def _hash_file(folder: Path, entry: FileEntry) -> StoredFile:
+def _hash_file(folder: Path, source: ModelSource, entry: FileEntry) -> StoredFile:
     hasher, crc, each, size = FileHasher(entry), 0, part_size(entry.size), 0
     parts: list[bytes] = []
     try:
@@ -142,15 +144,13 @@ def _hash_file(folder: Path, entry: FileEntry) -> StoredFile:
                 size += len(chunk)
                 parts.append(hashlib.md5(chunk, usedforsecurity=False).digest())
     except OSError as exc:
-        raise TransferFailed(
-            f"{folder / entry.path}: {exc.strerror or exc}", hint="check the file and its permissions"
-        ) from exc
+        raise unreadable(folder / entry.path, exc) from exc
     if size != entry.size:
         raise IntegrityError(
             f"{entry.path}: the local file has {size} bytes, but its source says {entry.size}",
-            hint="download it again",
+            hint=FILE_CHANGES if source == "folder" else "download it again",
         )
-    hasher.check()
+    hasher.check(source)
     return replace(stored_file(entry, hasher.sha256, crc32_text(crc)), etag=_etag(parts))
 
 

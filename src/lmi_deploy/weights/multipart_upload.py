@@ -88,7 +88,7 @@ class LargeFile:
         store = self._ends.store
         crc = reading.crc()
         try:
-            reading.hasher.check()
+            reading.hasher.check(self._ends.listing.source)
             created = store.complete(upload, reading.in_order(), crc32=crc, size=self.entry.size)
         except NotFound as missing:
             self._upload_missing(reading, missing)

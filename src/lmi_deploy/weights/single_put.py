@@ -34,7 +34,7 @@ class SmallFile(SingleJobTask):
         crc = self._ends.read_into(self.entry, view, 0)
         hasher = FileHasher(self.entry)
         hasher.update(view)
-        hasher.check()
+        hasher.check(self._ends.listing.source)
         return hasher, crc
 
     def _put(self, view: memoryview, crc: str) -> str:

@@ -99,7 +99,8 @@ class CopyAwaiter:
             ) from None
         raise Overdue(
             f"{name}: no copy of the model answers after {seconds_text(self._limit)}: {note}",
-            hint=f"run `lmi status {name}` and `lmi logs {name}` for the reason; --copy-timeout waits longer",
+            hint=f"run `{self.ref.command('status')}` and `{self.ref.command('logs')}` for the reason; "
+            "--copy-timeout waits longer",
         )
 
     def _component(self) -> ObservedComponent | None:
@@ -122,10 +123,9 @@ class CopyAwaiter:
 
     @property
     def _hint(self) -> str:
-        name = self.ref.name
         if self._wakes:
-            return f"send it again in some minutes, or wait with `lmi invoke {name}`"
-        return f"start one: `lmi scale {name} 1`, or `lmi up` with its recipe"
+            return f"send it again in some minutes, or wait with `{self.ref.command('invoke')}`"
+        return f"start one: `{self.ref.command('scale')} 1`, or `lmi up` with its recipe"
 
 
 def _next_request(found: ObservedComponent | None) -> float:

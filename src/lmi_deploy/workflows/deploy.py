@@ -124,8 +124,8 @@ class _Attempt:
         for action in later:
             if action.phase not in _REPEATED:
                 journal.begin(action)
-        name = self.case.spec.name
-        yield Notice(text=f"{name} is starting; `lmi wait {name}` waits until it answers the probe")
+        wait = self.case.ref.command("wait") + " --no-rollback" * (not self.options.rollback)
+        yield Notice(text=f"{self.case.spec.name} is starting; `{wait}` waits until it answers the probe")
 
     @property
     def _probe_failed(self) -> bool:
@@ -180,7 +180,7 @@ class _Attempt:
         cost = case.estimate.figure("cost")
         return (
             f"{ref.name} could not be looked at again: if its endpoint exists, it costs {cost}, until "
-            f"`{ref.down_command}` deletes it"
+            f"`{ref.command('down')}` deletes it"
         )
 
 

@@ -100,7 +100,7 @@ def upload(prepared: PreparedExport, deps: Dependencies) -> Iterator[Event]:
             require_agreed(prepared.plan, fresh)
             yield from apply(fresh, perform, NoJournal(), deps.clock)
     except KeyboardInterrupt:
-        job = f"; `lmi down {spec.name}` ends a job that still runs" if prepared.starts_job else ""
+        job = f"; `{spec.ref.command('down')}` ends a job that still runs" if prepared.starts_job else ""
         raise Interrupted(
             "interrupted: the stack's objects are not complete",
             hint=f"run the same command again: it continues{job}",

@@ -91,7 +91,9 @@ def return_to_previous(
     except LockLost:
         raise
     except LmiError as second:
-        _add_hint(error, f"the way back failed, too: {second.message}; `lmi rollback {name}` tries again")
+        _add_hint(
+            error, f"the way back failed, too: {second.message}; `{ref.command('rollback')}` tries again"
+        )
         return False
     _add_hint(error, f"the previous version of {name} serves again; --no-rollback leaves the new one")
     return True

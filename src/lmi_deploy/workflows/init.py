@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lmi_deploy.catalog import instances
+from lmi_deploy.catalog import instances, options
 from lmi_deploy.domain.deployment_names import name_for
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.number_text import gib_text
@@ -21,7 +21,6 @@ from lmi_deploy.planning.recipe_generation import (
     ModelSummary,
     decisions_left,
     engine_for,
-    image_version,
     summarize,
     write_recipe,
 )
@@ -147,7 +146,7 @@ def _fit_request(init_request: InitRequest, engine: InitEngine, model_id: str) -
     return FitRequest(
         model_id=model_id,
         engine=engine,
-        version=image_version(),
+        version=options.newest_image(),
         instances=(init_request.instance,) if init_request.instance else (),
         context=init_request.context,
         sequences=init_request.users,
@@ -173,7 +172,7 @@ def _choice(init_request: InitRequest, model: ModelSummary, engine: InitEngine, 
         price=found.price,
         why=found.why,
         degree=found.degree,
-        version=image_version() if machine is not None or engine == "vllm" else "",
+        version=options.newest_image() if machine is not None or engine == "vllm" else "",
         options=tuple(_options(init_request, engine, found)),
         startup=startup,
         startup_why=why,

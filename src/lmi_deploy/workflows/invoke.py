@@ -62,8 +62,8 @@ def invoke(
     """Pieces of the response; DeployFailed contains the server's own message if it is no success. With `wait`, a model
     that has scaled to zero copies is waited for; the measures do not contain that.
     """
-    serving = _version(ref.name, require_serving(ref, deps), request.variant)
-    _require_direct(ref.name, serving)
+    serving = _version(ref, require_serving(ref, deps), request.variant)
+    _require_direct(ref, serving)
     codec, started = codec_of(serving, ref.name), 0.0
     encoded = codec.encode(request)
     require_adapter(ref.name, request.adapter, serving)
@@ -80,23 +80,23 @@ def invoke(
     measured.head = head
     body = (chunk for chunk in response if isinstance(chunk, bytes))
     if head.status >= 300:
-        raise _refused(ref.name, head, b"".join(body))
+        raise _refused(ref, head, b"".join(body))
     decoder = codec.decoder(head, request)
     for chunk in body:
-        yield from _count(decoder.feed(chunk), measured, ref.name, now=deps.clock.monotonic() - started)
+        yield from _count(decoder.feed(chunk), measured, ref, now=deps.clock.monotonic() - started)
     measured.total_seconds = deps.clock.monotonic() - started
-    yield from _count(decoder.close(), measured, ref.name, now=measured.total_seconds)
+    yield from _count(decoder.close(), measured, ref, now=measured.total_seconds)
 
 
 def is_asynchronous(serving: ServingRecord) -> bool:
     return isinstance(serving.place, SageMakerServing) and bool(serving.place.async_output)
 
 
-def _require_direct(name: str, serving: ServingRecord) -> None:
+def _require_direct(ref: DeploymentRef, serving: ServingRecord) -> None:
     if is_asynchronous(serving):
         raise OnlyAsynchronous(
-            f"{name}: it is asynchronous: it takes no request that waits for the response",
-            hint=f"ask by `lmi invoke {name} --async`",
+            f"{ref.name}: it is asynchronous: it takes no request that waits for the response",
+            hint=f"ask by `{ref.command('invoke')} --async`",
         )
 
 
@@ -104,7 +104,7 @@ def require_chat(ref: DeploymentRef, deps: Dependencies) -> None:
     """UsageRefused if its handler takes no conversations, or requests are queued; nothing is sent."""
     second = InferenceRequest(prompt="How are you?", history=(Turn("Hello", "Hello"),))
     serving = require_serving(ref, deps)
-    _require_direct(ref.name, serving)
+    _require_direct(ref, serving)
     codec_of(serving, ref.name).encode(second)
 
 
@@ -117,8 +117,8 @@ def invoke_raw(
     wait: CopyWait | None = None,
 ) -> Iterator[bytes]:
     """The unchanged body; the head's status decides success, after the last byte."""
-    serving = _version(ref.name, require_serving(ref, deps), request.variant)
-    _require_direct(ref.name, serving)
+    serving = _version(ref, require_serving(ref, deps), request.variant)
+    _require_direct(ref, serving)
     encoded = codec_of(serving, ref.name).encode(request)
     require_adapter(ref.name, request.adapter, serving)
     _require_adapter_is_used(request, serving)
@@ -136,18 +136,18 @@ def invoke_raw(
         )
 
 
-def _version(name: str, serving: ServingRecord, variant: str) -> ServingRecord:
+def _version(ref: DeploymentRef, serving: ServingRecord, variant: str) -> ServingRecord:
     """What answers a request to this variant. UsageRefused if no request can name it."""
     if not variant:
         return serving
     candidate = serving.candidate
     if candidate is None:
         hint = "omit --variant; endpoint.candidate in the recipe adds a second version"
-        raise UsageRefused(f"{name}: it has one version", hint=hint)
+        raise UsageRefused(f"{ref.name}: it has one version", hint=hint)
     if candidate.shadow:
         raise UsageRefused(
-            f"{name}: its candidate is a shadow variant: no request can name it",
-            hint=f"omit --variant; SageMaker copies requests to it, and `lmi logs {name}` shows what it does",
+            f"{ref.name}: its candidate is a shadow variant: no request can name it",
+            hint=f"omit --variant; SageMaker copies requests to it, and `{ref.command('logs')}` shows what it does",
         )
     return candidate.serving if variant == CANDIDATE else serving
 
@@ -182,7 +182,9 @@ def _require_adapter_is_used(request: InferenceRequest, serving: ServingRecord) 
         )
 
 
-def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: float) -> Iterator[Chunk]:
+def _count(
+    chunks: list[Chunk], measured: ResponseMetrics, ref: DeploymentRef, *, now: float
+) -> Iterator[Chunk]:
     for chunk in chunks:
         if chunk.text and measured.first_chunk_seconds is None:
             measured.first_chunk_seconds = now
@@ -190,16 +192,16 @@ def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: fl
         measured.characters += len(chunk.text)
         measured.finish = chunk.finish or measured.finish
         if chunk.error:
-            own = f"see `lmi logs {name}`"
+            own = f"see `{ref.command('logs')}`"
             reason = usual_reason(chunk.error)
             hint = f"{reason}; otherwise {own}" if reason else own
             raise DeployFailed(f"the response ended early: {chunk.error}", hint=hint)
         yield chunk
 
 
-def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
+def _refused(ref: DeploymentRef, head: ResponseHead, body: bytes) -> DeployFailed:
     text = body.decode("utf-8", "replace").strip()[:_ERROR_BODY]
-    own = f"see `lmi logs {name}`"
+    own = f"see `{ref.command('logs')}`"
     hint = "correct the request; the deployment works" if 400 <= head.status < 424 else own
     if reason := usual_reason(text):
         hint = f"{reason}; otherwise {own}"
@@ -219,7 +221,7 @@ def require_serving(ref: DeploymentRef, deps: Dependencies) -> ServingRecord:
     if record is not None and record.current is None:
         raise NotFound(
             f"{ref.name}: it does not answer yet",
-            hint=f"run `lmi status {ref.name}` for the reason and the next step",
+            hint=f"run `{ref.command('status')}` for the reason and the next step",
         )
     if record is None or record.current is None:
         raise NotFound(f"{ref.name}: {_absence(ref, deps)}", hint="`lmi ls` lists the deployments")

@@ -73,14 +73,14 @@ def wait(ref: DeploymentRef, ticket: AsyncTicket, deps: Dependencies) -> Generat
 
 
 def fetching(ref: DeploymentRef, ticket: AsyncTicket) -> str:
-    return f"`lmi invoke {ref.name} --result {ticket.inference_id}` fetches the response"
+    return f"`{ref.command('invoke')} --result {ticket.inference_id}` fetches the response"
 
 
 def response_of(ref: DeploymentRef, result: AsyncResult) -> bytes:
     """The body. DeployFailed with the text of the failure."""
     if result.status == "failed":
         text = result.body.decode("utf-8", "replace").strip()[:_ERROR_BODY]
-        own = f"see `lmi logs {ref.name}`"
+        own = f"see `{ref.command('logs')}`"
         raise DeployFailed(
             f"{ref.name}: the request failed",
             hint="; otherwise ".join(filter(None, (usual_reason(text), own))),
@@ -96,5 +96,5 @@ def text_of(ref: DeploymentRef, ticket: AsyncTicket, body: bytes, deps: Dependen
     decoder = codec.decoder(head, InferenceRequest(prompt=ticket.prompt))
     chunks = [*decoder.feed(body), *decoder.close()]
     if wrong := next((chunk.error for chunk in chunks if chunk.error), ""):
-        raise DeployFailed(f"the response is an error: {wrong}", hint=f"see `lmi logs {ref.name}`")
+        raise DeployFailed(f"the response is an error: {wrong}", hint=f"see `{ref.command('logs')}`")
     return "".join(chunk.text for chunk in chunks)

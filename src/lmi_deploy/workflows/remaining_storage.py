@@ -82,7 +82,7 @@ def _state(name: str, store: WeightsStore) -> Literal["complete", "incomplete", 
 
 def _others(observed: Observed, plan: Plan) -> Iterator[RemainingStorage]:
     if observed.log_group and not plan.has_action(DeleteLogs):
-        command = f"lmi down {observed.ref.name} --logs --region {observed.ref.region}"
+        command = f"{observed.ref.command('down')} --logs"
         yield RemainingStorage(kind="logs", name=observed.log_group, command=command)
     if observed.captured:
         yield RemainingStorage(kind="captured-data", name=observed.captured, command="")

@@ -28,6 +28,7 @@ def wait(
         try:
             yield from apply_generation(observed.ref, plan, pending, deps, returns=rollback)
         except KeyboardInterrupt:
-            raise interrupted(
-                ref, deps, hint="the deployment continues. Run `lmi wait` to wait again"
-            ) from None
+            limit = "" if timeout is None else f" --timeout {timeout}"
+            again = observed.ref.command("wait") + limit + " --no-rollback" * (not rollback)
+            hint = f"the deployment continues. Run `{again}` to wait again"
+            raise interrupted(ref, deps, hint=hint) from None

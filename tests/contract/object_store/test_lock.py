@@ -60,7 +60,12 @@ def lock(
 ) -> BucketLock:
     messages = [] if messages is None else messages
     return BucketLock(
-        store, clock or Moment(), command="lmi up", notify=messages.append, guard=guard, settings=settings
+        store,
+        clock or Moment(),
+        command="lmi up",
+        notify=messages.append,
+        guard=guard or LeaseGuard(),
+        settings=settings or LeaseSettings(),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,7 +80,18 @@ def test_recipe_can_be_printed(by_hand: CloudApp) -> None:
     assert result.code == 0
     assert "\nmodel_id: org/tiny\n" in result.out
     assert not Path("tiny.yaml").exists()
-    assert "Next: save the recipe as tiny.yaml, then lmi adopt tiny --take" in result.err
+    assert "Next: save the recipe as tiny.yaml, then lmi adopt tiny --region us-east-1 --take" in result.err
+
+
+def test_next_command_keeps_file_and_options(by_hand: CloudApp) -> None:
+    first = by_hand.lmi("adopt", "tiny", "-o", "my recipe.yaml", "--force")
+    again = "lmi adopt tiny --region us-east-1 --take -o 'my recipe.yaml' --force"
+    assert f"Next: read my recipe.yaml, then {again}\n" in first.err
+    assert f"`{again}` uses my recipe.yaml" in refused(
+        by_hand.lmi("adopt", "tiny", "-o", "my recipe.yaml", "--force")
+    )
+    taken = by_hand.lmi(*shlex.split(again)[1:], "--yes")
+    assert (taken.code, "lmi plan 'my recipe.yaml'" in taken.err) == (0, True), taken.err
 
 
 def test_json_has_the_recipe_and_what_it_lacks(by_hand: CloudApp) -> None:
@@ -194,7 +206,7 @@ def test_endpoint_that_lmi_created_is_refused(by_hand: CloudApp, shared: bool) -
     by_hand.cloud.account_state.foreign["my-config"] = ("main", "candidate")
     said = refused(by_hand.lmi(*ADOPT))
     assert f"tiny: it is {'a shared endpoint' if shared else 'a deployment'} of lmi already" in said
-    assert "use `lmi status tiny`" in said
+    assert "use `lmi status tiny --region us-east-1`" in said
     assert not Path("tiny.yaml").exists()
 
 
@@ -271,7 +283,7 @@ def test_variant_of_another_name_is_scaled(by_hand: CloudApp) -> None:
 
 def test_up_names_the_way_to_a_foreign_endpoint(by_hand: CloudApp) -> None:
     assert by_hand.lmi("adopt", "tiny").code == 0
-    assert "lmi adopt tiny" in refused(by_hand.lmi("plan"))
+    assert "lmi adopt tiny --region us-east-1 --take" in refused(by_hand.lmi("plan"))
 
 
 def test_policy_names_exactly_its_resources(by_hand: CloudApp) -> None:

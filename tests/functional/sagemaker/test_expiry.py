@@ -170,7 +170,10 @@ def test_status_plan_and_ls_show_an_expired_deployment(app: CloudApp) -> None:
     app.clock.sleep(4000)
     status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"], status.result["expired"]) == (0, "in-step", True)
-    assert "(expired: `lmi gc` may delete it, `lmi extend tiny 8h` keeps it)" in app.lmi("status", "tiny").out
+    assert (
+        "(expired: `lmi gc` may delete it, `lmi extend tiny --region us-east-1 8h` keeps it)"
+        in app.lmi("status", "tiny").out
+    )
     assert "expired at" in app.lmi("plan").err
     (row,) = (line for line in app.lmi("ls", "--json").lines if line["event"] == "row")
     assert (row["expired"], row["expires"]) == (True, status.result["expires"])

@@ -49,7 +49,7 @@ def test_detached_request_is_fetched_later(app: CloudApp) -> None:
     sent = app.lmi("invoke", "tiny", "Hello", "--async", "--detach")
     inference_id = sent.out.strip()
     assert len(inference_id) == 32
-    assert f"`lmi invoke tiny --result {inference_id}` fetches the response" in sent.err
+    assert f"`lmi invoke tiny --region us-east-1 --result {inference_id}` fetches the response" in sent.err
     pending = app.lmi("invoke", "tiny", "--result", inference_id)
     assert (pending.code, pending.out) == (4, "")
     assert "no response yet" in pending.err
@@ -130,4 +130,4 @@ def test_interrupt_says_how_to_fetch_it_later(app: CloudApp) -> None:
 def test_chat_names_the_command_for_such_a_deployment(app: CloudApp) -> None:
     result = app.lmi("chat", "tiny")
     assert result.code == 2
-    assert "lmi invoke tiny --async" in result.err
+    assert "lmi invoke tiny --region us-east-1 --async" in result.err

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from lmi_deploy.bench.deployment_target import deployed_target
 from lmi_deploy.domain.inference_http import ResponseHead
 from lmi_deploy.domain.weights import manifest_key, weights_prefix
 from lmi_deploy.errors import AccessError
-from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.cloud_app import RECIPE, REF, CloudApp, write_recipe
 from tests.support.fake_hosting import ok_response
 from tests.support.old_records import schema_1_text
 
@@ -53,6 +55,11 @@ def test_second_up_only_probes(app: CloudApp) -> None:
 
 def test_printed_request_examples_name_this_endpoint(app: CloudApp) -> None:
     output = app.up().err
+    status = app.lmi("status", "tiny", "--calls")
+    calls = app.lmi("status", "tiny", "--calls", "--json").result["calls"]
+    assert calls in status.out
+    assert calls in output
+    assert app.lmi("status", "tiny", "--json").result["calls"] == ""
     assert 'boto3.client("sagemaker-runtime", region_name="us-east-1")' in output
     assert (
         "|\n  aws sagemaker-runtime invoke-endpoint --region us-east-1 \\\n    --endpoint-name tiny" in output
@@ -60,6 +67,15 @@ def test_printed_request_examples_name_this_endpoint(app: CloudApp) -> None:
     assert "--body fileb:///dev/stdin" in output
     assert "--cli-binary-format" not in output  # version 1 of the AWS CLI has no such option
     assert "--aws-sigv4 aws:amz:us-east-1:sagemaker" in output
+
+
+def test_artifact_has_one_digest(app: CloudApp) -> None:
+    planned = re.findall("write the artifact (.*)", app.lmi("plan").out)
+    deployed = app.up("--json").result["artifact"]
+    assert planned == [deployed[:10]]
+    assert app.lmi("status", "--json").result["summary"]["artifact"] == deployed[:10]
+    assert deployed_target(REF, app.deps()).details["artifact"] == deployed[:10]
+    assert re.findall("remove the artifact (.*)", app.lmi("down", "tiny", "--yes").err)[0] == deployed[:10]
 
 
 def test_plan_shows_the_cost(app: CloudApp) -> None:
@@ -174,7 +190,7 @@ def test_damaged_record_is_named_and_no_earlier_version_is_deleted(app: CloudApp
         refused = app.lmi(*command)
         assert refused.code == 5, refused.out
         assert f"s3://{app.bucket}/deployments/tiny/record.json is damaged" in refused.err
-        assert "or delete the deployment: lmi down tiny" in refused.err
+        assert "or delete the deployment: lmi down tiny --region us-east-1" in refused.err
     assert app.cloud.account_state.configs == configs
     assert "is damaged" in app.lmi("status", "tiny").out
     assert app.lmi("down", "tiny", "--yes").code == 0
@@ -235,9 +251,9 @@ def test_last_five_generations_are_kept(app: CloudApp) -> None:
 
 
 def test_detached_up_is_completed_by_wait(app: CloudApp) -> None:
-    result = app.lmi("up", "--yes", "--detach")
+    result = app.lmi("up", "--yes", "--detach", "--no-rollback")
     assert result.code == 0, result.err
-    assert "`lmi wait tiny`" in result.err
+    assert "`lmi wait tiny --region us-east-1 --no-rollback`" in result.err
     status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "starting")
     assert "it does not answer yet" in app.lmi("invoke", "tiny", "OK").err

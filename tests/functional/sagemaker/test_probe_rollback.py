@@ -120,7 +120,10 @@ def test_failed_way_back_is_said_and_rollback_completes_it(app: CloudApp, servin
     result = app.lmi("up", "--yes", *CHANGED)
     assert result.code == 1
     assert "the probe failed" in result.err
-    assert "the way back failed, too: SageMaker is busy; `lmi rollback tiny` tries again" in result.err
+    assert (
+        "the way back failed, too: SageMaker is busy; `lmi rollback tiny --region us-east-1` tries again"
+        in result.err
+    )
     account.answer = bad
     assert app.lmi("rollback", "tiny", "--yes").code == 0
     assert app.observe().serving == serving

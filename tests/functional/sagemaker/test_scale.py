@@ -68,8 +68,8 @@ def test_zero_says_what_it_needs(app: CloudApp) -> None:
     none = app.lmi("scale", "tiny", "0", "--yes")
     assert (none.code, count(app)) == (2, 1)
     assert (
-        "next: set at least 1, or run `lmi down tiny`, which ends the cost; zero instances need endpoint.asynchronous, "
-        "and endpoint.autoscaling with min: 0 and backlog_per_instance"
+        "next: set at least 1, or run `lmi down tiny --region us-east-1`, which ends the cost; zero instances need "
+        "endpoint.asynchronous, and endpoint.autoscaling with min: 0 and backlog_per_instance"
     ) in none.err
 
 

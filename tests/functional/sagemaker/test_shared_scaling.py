@@ -296,7 +296,7 @@ def test_model_that_nothing_wakes_is_not_waited_for(app: CloudApp) -> None:
     deployed(app, "")
     by_autoscaling(app, 0)
     result = app.lmi("invoke", "chat", "Hello")
-    assert (result.code, "start one: `lmi scale chat 1`" in result.err) == (1, True)
+    assert (result.code, "start one: `lmi scale chat --region us-east-1 1`" in result.err) == (1, True)
     up(app, "chat")
     assert app.lmi("invoke", "chat", "Hello").code == 0
 

@@ -287,7 +287,7 @@ def test_second_of_two_concurrent_ups_is_refused_with_the_lock_owner(killed_run:
     code, output = killed_run.lmi(*UP)
     assert code == 5, output
     assert f"{NAME}: locked by lmi up (pid {first.pid} on " in output
-    assert f"lmi unlock {NAME} {killed_run.lock()['id']}" in output
+    assert f"lmi unlock {NAME} --region us-east-1 {killed_run.lock()['id']}" in output
     assert killed_run.lmi(*DOWN)[0] == 5
     first.kill()
     first.wait()
@@ -302,7 +302,9 @@ def test_lock_of_a_vanished_machine_is_unlocked_by_id_or_expires(killed_run: Kil
     killed_run.crashed(UP, "SIGKILL before CreateModel")
     killed_run.relock(machine="elsewhere", host="elsewhere")
     code, output = killed_run.lmi(*UP)
-    assert (code, f"lmi unlock {NAME} {killed_run.lock()['id']}" in output) == (5, True), output
+    assert (code, f"lmi unlock {NAME} --region us-east-1 {killed_run.lock()['id']}" in output) == (5, True), (
+        output
+    )
     code, output = killed_run.lmi("unlock", NAME, "00000000")
     assert (code, f"the lock is {killed_run.lock()['id']}, not 00000000" in output) == (5, True), output
     code, output = killed_run.lmi("unlock", NAME, killed_run.lock()["id"])

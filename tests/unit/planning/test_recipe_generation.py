@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.catalog import images
+from lmi_deploy.catalog import images, options
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.deployment_names import name_error, name_for
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
@@ -20,7 +20,6 @@ from lmi_deploy.planning.recipe_generation import (
     InitEngine,
     decisions_left,
     engine_for,
-    image_version,
     summarize,
     write_recipe,
 )
@@ -180,7 +179,7 @@ def test_model_no_engine_serves_is_refused(
 
 
 def test_image_of_a_new_recipe_exists() -> None:
-    assert images.image("djl-lmi", image_version(), "us-east-1").uri
+    assert images.image("djl-lmi", options.newest_image(), "us-east-1").uri
 
 
 @given(st.text(max_size=120))

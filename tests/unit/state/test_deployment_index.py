@@ -1,4 +1,4 @@
-"""The index of this machine's deployments on SageMaker: added, listed, discarded; a broken file is skipped."""
+"""The index of this machine's deployments on SageMaker: added, listed, discarded, damaged."""
 
 from __future__ import annotations
 
@@ -63,12 +63,19 @@ def test_older_entry_without_account_is_discarded_only_with_its_bucket(tmp_path:
     assert kept.all() == ()
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"name": 1}'])
-def test_unreadable_entry_is_ignored(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"name": 1}', "\0" * 40, "[" * 100_000])
+def test_of_a_damaged_entry_the_name_of_its_file_counts(tmp_path: Path, content: str) -> None:
     kept = DeploymentIndexFolder(tmp_path)
     kept.add(HERE)
+    kept.add(OTHER)
+    (tmp_path / f"chat.us-east-1.{ONE}.json").write_text(content)
     (tmp_path / "other.us-east-1.json").write_text(content)
-    assert kept.all() == (HERE,)
+    (tmp_path / "notes.json").write_text(content)
+    old = DeploymentRef(name="other", target="sagemaker", region="us-east-1")
+    assert kept.all() == (replace(HERE, bucket=""), OTHER, old)
+    kept.add(HERE)
+    kept.discard(old)
+    assert kept.all() == (HERE, OTHER)
 
 
 @pytest.mark.parametrize("ref", [("../x", "us-east-1"), ("x", "../us"), ("x", "")])

@@ -11,15 +11,17 @@ import pytest
 
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.weights import Manifest, weights_prefix
-from lmi_deploy.errors import Refused, TransferFailed, UsageRefused
+from lmi_deploy.errors import LmiError, Refused, TransferFailed, UsageRefused
 from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
+from lmi_deploy.weights.push import push
 from lmi_deploy.weights.transfer_settings import TransferSettings
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock
 from tests.support.generators import finished
+from tests.support.push import push_context
 
 T = TypeVar("T")
 FILES = {"a.bin": b"a" * 1000, "config.json": b"{}"}
@@ -87,6 +89,24 @@ def test_object_encrypted_with_kms_is_read_back_and_verifiable(folder: Path) -> 
     assert finished(weights(store).verify(manifest, deep=False, key="v"))[0] == ()
     assert store.calls.count("read") == reads
     assert finished(weights(store).verify(manifest, deep=True, key="v"))[0] == ()
+
+
+@pytest.mark.parametrize("engine", ["own", "porter"])
+@pytest.mark.parametrize("content", [b"b" * 1000, b"a" * 10, None])
+def test_file_that_changes_during_a_push_is_named(folder: Path, content: bytes | None, engine: str) -> None:
+    """Of the same size, shorter, gone."""
+    model, store = LocalModel(), FakeStore()
+    listing = model.listing(str(folder), "main")
+    (folder / "a.bin").unlink() if content is None else (folder / "a.bin").write_bytes(content)
+    steps = (
+        weights(store).upload_files(listing, listing.files, folder, engine=engine, key="push")
+        if engine == "porter"
+        else push(listing, listing.files, push_context=push_context(model, store), key="push")
+    )
+    with pytest.raises(LmiError, match=r"a\.bin") as caught:
+        finished(steps)
+    assert "another program writes to it: run the same command again" in caught.value.hint
+    assert not [key for key in store.objects if key.endswith("a.bin") or key.startswith("manifests/")]
 
 
 def test_file_the_engine_skipped_is_an_error(folder: Path) -> None:

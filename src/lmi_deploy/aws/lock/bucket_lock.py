@@ -6,6 +6,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
@@ -19,6 +20,7 @@ from lmi_deploy.aws.lock.lock_owner import (
 )
 from lmi_deploy.aws.lock.lock_renewal import BucketLease, ClockReading, LeaseSettings
 from lmi_deploy.aws.s3.record_journal import deployment_prefix
+from lmi_deploy.domain.record import command_for
 from lmi_deploy.errors import Conflict, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.message_callback import Notify, ignore
@@ -29,27 +31,20 @@ _TIMEOUT: Final = 30.0
 """Seconds to wait for a running renewal when the lock is released."""
 
 
+@dataclass
 class BucketLock:
     """The port Lock. `command` is shown to a process that is refused; `notify` reports a take-over; `guard` checks
-    before requests.
+    before requests; `region` is that of the deployments.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        clock: Clock,
-        *,
-        command: str,
-        notify: Notify = ignore,
-        settings: LeaseSettings | None = None,
-        guard: LeaseGuard | None = None,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._command = command
-        self._notify = notify
-        self._settings = settings or LeaseSettings()
-        self._guard = guard or LeaseGuard()
+    store: ObjectStore
+    clock: Clock
+    _: KW_ONLY
+    command: str
+    notify: Notify = ignore
+    settings: LeaseSettings = field(default_factory=LeaseSettings)
+    guard: LeaseGuard = field(default_factory=LeaseGuard)
+    region: str = ""
 
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
@@ -57,17 +52,17 @@ class BucketLock:
         renewing = threading.Thread(target=inventory.renew_until_released, daemon=True, name=f"lock {name}")
         renewing.start()
         try:
-            with self._guard.watch(inventory):
+            with self.guard.watch(inventory):
                 yield
         finally:
             inventory.released.set()
             renewing.join(_TIMEOUT)
-            inventory.release(self._notify)
+            inventory.release(self.notify)
         if inventory.is_lost:
             raise inventory.loss()
 
     def holder(self, name: str) -> str:
-        found = self._store.get(_key(name))
+        found = self.store.get(_key(name))
         if found is None:
             return ""
         owner = read_lock_owner(found[0])
@@ -75,30 +70,31 @@ class BucketLock:
 
     def unlock(self, name: str, lock_id: str, *, force: bool = False) -> str:
         for _ in range(_TRIES):
-            found = self._store.get(_key(name))
+            found = self.store.get(_key(name))
             if found is None:
                 return ""
-            owner, age = read_lock_owner(found[0]), age_of(found[1], self._clock.now())
-            _require_endable(name, lock_id, owner, None if force else age)
+            owner, age = read_lock_owner(found[0]), age_of(found[1], self.clock.now())
+            unlock = self._unlock_command(name, owner)
+            _require_endable(name, lock_id, owner, None if force else age, unlock=unlock)
             try:
-                self._store.remove(_key(name), if_etag=found[1].etag)
+                self.store.remove(_key(name), if_etag=found[1].etag)
             except Conflict:
                 continue  # renewed meanwhile: looked at again
             return owner.words
         raise Refused(f"{name}: the lock {lock_id} is being renewed", hint="run the same command again")
 
     def sweep(self, name: str) -> None:
-        found = self._store.get(_key(name))
+        found = self.store.get(_key(name))
         if found is not None and self._is_abandoned(read_lock_owner(found[0]), found[1]):
             with suppress(Conflict):
-                self._store.remove(_key(name), if_etag=found[1].etag)
+                self.store.remove(_key(name), if_etag=found[1].etag)
 
     def _take(self, name: str, key: str) -> BucketLease:
         for _ in range(_TRIES):
-            started = ClockReading.now(self._clock)
-            own = current_owner(self._command, secrets.token_hex(4), started.wall, lasts=self._settings.lasts)
+            started = ClockReading.now(self.clock)
+            own = current_owner(self.command, secrets.token_hex(4), started.wall, lasts=self.settings.lasts)
             try:
-                observed = self._store.put(key, own.text, if_absent=True)
+                observed = self.store.put(key, own.text, if_absent=True)
             except Conflict:
                 used = self._take_over(name, key, own)
                 if used is None:
@@ -107,19 +103,20 @@ class BucketLock:
             return BucketLease(
                 name=name,
                 key=key,
-                store=self._store,
-                clock=self._clock,
-                settings=self._settings,
-                guard=self._guard,
+                store=self.store,
+                clock=self.clock,
+                settings=self.settings,
+                guard=self.guard,
                 owner=own,
                 stored=observed,
                 renewed=started,
+                region=self.region,
             )
         raise Refused(f"{name}: locked by several other processes in turn", hint="run the same command again")
 
     def _take_over(self, name: str, key: str, own: LockOwner) -> StoredObject | None:
         """The lock of a holder that no longer exists; None if it is free now, or another process was faster."""
-        found = self._store.get(key)
+        found = self.store.get(key)
         if found is None:
             return None
         owner = read_lock_owner(found[0])
@@ -127,31 +124,34 @@ class BucketLock:
         if not why:
             raise Refused(
                 f"{name}: locked by {owner.words}",
-                hint=f"wait until it has ended; if you know that it is dead, run: lmi unlock {name} {owner.id}",
+                hint=f"wait until it has ended; if you know that it is dead, run: {self._unlock_command(name, owner)}",
             )
         try:
-            used = self._store.put(key, own.text, if_etag=found[1].etag)
+            used = self.store.put(key, own.text, if_etag=found[1].etag)
         except Conflict:
             return None
-        self._notify(f"{name}: took over the lock of {owner.words}: {why}")
+        self.notify(f"{name}: took over the lock of {owner.words}: {why}")
         return used
 
+    def _unlock_command(self, name: str, owner: LockOwner) -> str:
+        return f"{command_for('unlock', name, self.region)} {owner.id}"
+
     def _is_abandoned(self, owner: LockOwner, lock: StoredObject) -> str:
-        return abandoned_reason(owner, age_of(lock, self._clock.now()))
+        return abandoned_reason(owner, age_of(lock, self.clock.now()))
 
 
-def _require_endable(name: str, lock_id: str, owner: LockOwner, age: float | None) -> None:
+def _require_endable(name: str, lock_id: str, owner: LockOwner, age: float | None, *, unlock: str) -> None:
     """Refused for another lock, and for one that was renewed a moment ago. `age` is None with `--force`."""
     if owner.id != lock_id:
         raise Refused(
             f"{name}: the lock is {owner.id}, not {lock_id}: held by {owner.words}",
-            hint=f"if you know that this one is dead, run: lmi unlock {name} {owner.id}",
+            hint=f"if you know that this one is dead, run: {unlock}",
         )
     if age is not None and is_renewed(owner, age):
         raise Refused(
             f"{name}: the lock {lock_id} was renewed {max(age, 0):.0f} s ago, its holder is running: {owner.words}",
             hint=f"stop that command; or wait: without renewals the lock expires after {owner.lasts:.0f} s; or "
-            f"remove it anyway: lmi unlock {name} {lock_id} --force",
+            f"remove it anyway: {unlock} --force",
         )
 
 

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from lmi_deploy.aws.lock.lock_fencing import LeaseGuard
 from lmi_deploy.aws.lock.lock_owner import LockOwner, read_lock_owner
+from lmi_deploy.domain.record import command_for
 from lmi_deploy.errors import Conflict, LmiError, LockLost, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.message_callback import Notify
@@ -83,6 +84,7 @@ class BucketLease:
     owner: LockOwner
     stored: StoredObject
     renewed: ClockReading
+    region: str
     released: threading.Event = field(default_factory=threading.Event)
     is_lost: bool = False
     _renewing: threading.Lock = field(default_factory=threading.Lock)
@@ -100,7 +102,7 @@ class BucketLease:
                 raise LockLost(
                     f"{self.name}: the lock could not be renewed in time: {why.message}; nothing was changed after "
                     "that",
-                    hint=f"check `lmi status {self.name}`, then run the same command again",
+                    hint=f"check `{command_for('status', self.name, self.region)}`, then run the same command again",
                 ) from why
             if self.is_lost:
                 raise self.loss()
@@ -140,7 +142,7 @@ class BucketLease:
         used = f"{read_lock_owner(found[0]).words} holds it now" if found else "it was removed"
         return LockLost(
             f"{self.name}: the lock was lost, {used}; nothing was changed after that",
-            hint=f"check `lmi status {self.name}`, then run the same command again",
+            hint=f"check `{command_for('status', self.name, self.region)}`, then run the same command again",
         )
 
     def _is_certain(self) -> bool:

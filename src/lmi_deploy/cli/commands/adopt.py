@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import click
@@ -18,6 +19,7 @@ from lmi_deploy.composition.targets import recipe_issues
 from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Estimate
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.record import command_for
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpoint
 from lmi_deploy.errors import RecipeError, Refused, UsageRefused
 from lmi_deploy.recipe.parse import parse
@@ -73,9 +75,10 @@ def command(
     path = output or Path(f"{name.lower()}.yaml")
     fields: dict[str, Any] = {"endpoint": name, "region": foreign.region, "file": str(path), "notes": []}
     if not (take and path.exists()):
-        fields |= _write(context, read_recipe_of(foreign, context.deps, model=model, purpose=PURPOSE), path)
+        adopted = read_recipe_of(foreign, context.deps, model=model, purpose=PURPOSE)
+        fields |= _write(context, adopted, path, take=_take(foreign, path, force=force))
     if not take:
-        _preview(context, foreign, fields, path)
+        _preview(context, foreign, fields, path, force=force)
         return
     recipe = _recipe(path, name)
     adoption = prepare_adoption(foreign, recipe, context.deps, force=force)
@@ -87,12 +90,20 @@ def command(
         confirm(f"Take {name} over ({adoption.ref.place})? `lmi down` deletes it from then on.", yes=yes)
         context.run(adopt(adoption, recipe, context.deps, force=force))
         context.view.note(
-            f"next: lmi invoke {name}, then lmi plan {path}, which shows what `lmi up` would change"
+            f"next: {adoption.ref.command('invoke')}, then lmi plan {quote(str(path))}, which shows what `lmi up` "
+            "would change"
         )
     context.view.result(fields, name)
 
 
-def _write(context: CommandContext, adopted: AdoptedRecipe, path: Path) -> dict[str, Any]:
+def _take(foreign: ForeignEndpoint, path: Path, *, force: bool) -> str:
+    """The command that takes it over with this recipe, on any machine."""
+    name = foreign.endpoint.name
+    file = "" if str(path) in ("-", f"{name.lower()}.yaml") else f" -o {quote(str(path))}"
+    return f"{command_for('adopt', name, foreign.region)} --take{file}" + " --force" * force
+
+
+def _write(context: CommandContext, adopted: AdoptedRecipe, path: Path, *, take: str) -> dict[str, Any]:
     recipe = adopted.recipe
     for note in recipe.notes:
         context.view.note(f"- {note}")
@@ -103,7 +114,7 @@ def _write(context: CommandContext, adopted: AdoptedRecipe, path: Path) -> dict[
         if existing is not None:
             raise Refused(
                 f"{existing}: the file exists",
-                hint=f"name another file with -o; `lmi adopt --take` uses {path} as it is",
+                hint=f"name another file with -o; `{take}` uses {path} as it is",
             )
         for file, content in files.items():
             with writing(file):
@@ -112,14 +123,16 @@ def _write(context: CommandContext, adopted: AdoptedRecipe, path: Path) -> dict[
     return {"recipe": recipe.text, "name": recipe.name, "notes": list(recipe.notes)}
 
 
-def _preview(context: CommandContext, foreign: ForeignEndpoint, fields: dict[str, Any], path: Path) -> None:
+def _preview(
+    context: CommandContext, foreign: ForeignEndpoint, fields: dict[str, Any], path: Path, *, force: bool
+) -> None:
     """What --take would do, as far as the recipe is right."""
     name, to_stdout = foreign.endpoint.name, str(path) == "-"
     later: str = ""
     taken = False
     try:
         recipe = parse(fields["recipe"], str(path), purpose=PURPOSE)
-        adoption = prepare_adoption(foreign, recipe, context.deps, force=False)
+        adoption = prepare_adoption(foreign, recipe, context.deps, force=force)
         taken = adoption.is_complete
         context.show_plan(adoption.plan, Estimate(), adoption.notices)
     except RecipeError as error:
@@ -129,7 +142,9 @@ def _preview(context: CommandContext, foreign: ForeignEndpoint, fields: dict[str
     except Refused as error:
         later = f"{error.message}: {error.hint}"
     read = f"save the recipe as {name.lower()}.yaml" if to_stdout else f"read {path}"
-    context.view.note(f"nothing was changed. Next: {later or f'{read}, then lmi adopt {name} --take'}")
+    context.view.note(
+        f"nothing was changed. Next: {later or f'{read}, then {_take(foreign, path, force=force)}'}"
+    )
     context.view.result(
         {**fields, "taken": taken, "refused": later}, fields["recipe"] if to_stdout else str(path)
     )

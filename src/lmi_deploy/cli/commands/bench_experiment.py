@@ -236,7 +236,7 @@ def _require_complete(outcome: Outcome) -> None:
     if outcome.left:
         raise DeployFailed(
             f"{counted(len(outcome.left), 'deployment')} not deleted",
-            hint="run `lmi down NAME` for each, or the same command again",
+            hint="run these commands, or the same command again",
             details=outcome.left,
         )
     if outcome.interrupted:

@@ -37,7 +37,7 @@ def command(*, name: str | None, only_print: bool, where: TargetOptions, as_json
         return
     address = write_dashboard(ref, made, context.deps)
     context.view.note(
-        f"wrote the dashboard {made.name}: $3 a month, if the account has three or more; `lmi down {ref.name}` "
+        f"wrote the dashboard {made.name}: $3 a month, if the account has three or more; `{ref.command('down')}` "
         "deletes it"
     )
     context.view.result({"dashboard_name": made.name, "address": address}, address)

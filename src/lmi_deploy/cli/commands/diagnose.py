@@ -41,7 +41,7 @@ def command(*, name: str | None, where: TargetOptions, log_file: str | None, as_
     if log_file is None:
         context = open_context(as_json=as_json)
         ref = find_deployment(name, context.deps, where)
-        view, found, log = context.view, of_deployment(ref, context.deps), f"lmi logs {ref.name}"
+        view, found, log = context.view, of_deployment(ref, context.deps), ref.command("logs")
     elif name is not None:
         raise UsageRefused("a deployment and --log were given", hint="give one of them")
     else:

@@ -93,7 +93,8 @@ def command(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(prepared.stack.text, encoding="utf-8")
     uploaded = upload or prepared.plan.empty
-    arguments = shlex.join([f"--format={stack_format}", *(["--out", out] if out else []), "--upload"])
+    flags = ["--environment-values"] * environment_values + ["--force-fit"] * force_fit + ["--upload"]
+    arguments = shlex.join([f"--format={stack_format}", *(["--out", out] if out else []), *flags])
     _show_notes(context, prepared, uploaded=uploaded, command=f"lmi export {read.arguments} {arguments}")
     where = {"file": str(path)} if path else {"text": prepared.stack.text}
     fields = {"deployment": prepared.spec.name, "format": stack_format, **where, "uploaded": uploaded}

@@ -9,12 +9,12 @@ import click
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.shared_options import json_option, place_options
+from lmi_deploy.cli.shared_options import json_option, names_argument, place_options
 from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE
 
 
 @click.command("proxy")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@names_argument
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -68,7 +68,7 @@ def _newer_vllm(recipe: Recipe) -> tuple[str, ...]:
     if server is None or not is_newer(server):
         return ()
     newest = vllm_arguments.images()[-1]
-    known = f"0.36.0-lmi{newest}"
+    known = options.newest_image()
     found = [
         f"the image {server} is newer than the tables of lmi: lmi checked the options against vLLM "
         f"{vllm_arguments.version(newest)} ({known}); to use that version, write container: {{version: {known}}}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from lmi_deploy.domain import local_actions
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.observed_state import ObservedServer
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import Codec
 from lmi_deploy.errors import AccessError, DeployFailed, Overdue
 from lmi_deploy.ports.clock import Clock
@@ -68,7 +69,8 @@ class ReadinessCheck:
         if observed.port is None:
             raise AccessError(f"{action.server} has no address yet", hint="run `lmi up` again")
         send = partial(exchange, self.host, observed.port, name=self.name, timeout=TIMEOUT)
-        return (yield from probe(action.probe, self.codec, send, name=self.name, clock=self.clock))
+        ref = DeploymentRef(name=self.name, target="local")
+        return (yield from probe(action.probe, self.codec, send, ref=ref, clock=self.clock))
 
     def take(self, action: local_actions.TakeAddress) -> Steps:
         yield from ()

@@ -54,7 +54,7 @@ class SageMakerAdopter:
                 "list-endpoints` names them; or add --region",
             )
         tags = {endpoint.arn: hosting.tags(endpoint.arn)}
-        require_not_deployed(name, dict(tags[endpoint.arn]))
+        require_not_deployed(name, place, dict(tags[endpoint.arn]))
         config = hosting.foreign_endpoint_config(endpoint.config) if endpoint.config else None
         if config is None:
             raise Refused(

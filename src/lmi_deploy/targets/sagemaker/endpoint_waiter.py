@@ -14,6 +14,7 @@ from typing import Final
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.events import Event, Line, Notice, Progress
 from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.record import command_for
 from lmi_deploy.domain.sagemaker.actions import AwaitService, DeleteEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.errors import (
@@ -86,6 +87,11 @@ class LogFollower:
                 return
             self.last.append(line)
             yield Line(key=self.key, text=line)
+
+
+def overdue_hint(name: str, region: str) -> str:
+    wait, down = (command_for(verb, name, region) for verb in ("wait", "down"))
+    return f"run `{wait}` to keep waiting, or `{down}` to delete it when its status is final"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,8 +175,7 @@ class EndpointWaiter:
         return Overdue(
             f"{observed.name} is still {observed.status} after "
             f"{_minutes(waited)}{costs(self.cloud, observed, self._instance())}",
-            hint=f"run `lmi wait {observed.name}` to keep waiting, or `lmi down {observed.name}` to delete it when "
-            "its status is final",
+            hint=overdue_hint(observed.name, self.cloud.caller.region),
             details=tuple(printed.last),
         )
 
@@ -182,16 +187,18 @@ class EndpointWaiter:
         details = (*lines, *((f"FailureReason: {observed.reason}",) if observed.reason else ()))
         kind = NoCapacity if NO_CAPACITY.search(observed.reason) else DeployFailed
         why = f": {observed.reason}" if observed.reason else ""
+        region = self.cloud.caller.region
         if observed.status in _SERVING:
+            logs = command_for("logs", observed.name, region)
             raise kind(
                 f"{observed.name}: the update to {self.action.config} was rolled back; {observed.config} serves{why}",
-                hint=f"read the container's last lines above; `lmi logs {observed.name}` shows the whole log",
+                hint=f"read the container's last lines above; `{logs}` shows the whole log",
                 details=details,
             )
         raise kind(
             f"{observed.name}: the endpoint is {observed.status}{why}",
-            hint="read the container's last lines above, then run `lmi up` to create it again or `lmi down` to "
-            "delete it",
+            hint="read the container's last lines above, then run `lmi up` to create it again or "
+            f"`{command_for('down', observed.name, region)}` to delete it",
             details=details,
         )
 

@@ -29,6 +29,10 @@ _STEADY: Final = 5.0
 _KINDS: Final[dict[ResourceKind, str]] = {"model": "model", "endpoint-config": "endpoint config"}
 
 
+def arn_region(arn: str) -> str:
+    return arn.split(":")[3]
+
+
 def resource_arn(caller: Caller, kind: ResourceKind, name: str) -> str:
     """SageMaker writes names in ARNs in lower case."""
     return f"arn:{caller.partition}:sagemaker:{caller.region}:{caller.account}:{kind}/{name.lower()}"

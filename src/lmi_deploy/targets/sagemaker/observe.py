@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 
@@ -22,7 +23,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Resource,
     ResourceKind,
 )
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
 from lmi_deploy.targets.sagemaker.observed_adapters import (
@@ -62,7 +63,31 @@ def observe(
 ) -> CloudObserved:
     """As few requests as possible: six for a deployment that is in sync. With `own_tags` the endpoint's tags are read
     from SageMaker itself, not from the tag search, which lags.
+
+    If another command deletes a resource between two reads, it looks again, once.
     """
+    try:
+        return _observe(ref, cloud, depot_of, own_tags=own_tags)
+    except NotFound:
+        with _undisturbed(ref.name):
+            return _observe(ref, cloud, depot_of, own_tags=own_tags)
+
+
+@contextmanager
+def _undisturbed(name: str) -> Iterator[None]:
+    """Refused if a resource goes between two reads."""
+    try:
+        yield
+    except NotFound as gone:
+        raise Refused(
+            f"{name}: another command deletes it now: {gone.message}",
+            hint="nothing was changed. Run the same command again when the other one has ended",
+        ) from gone
+
+
+def _observe(
+    ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf, *, own_tags: bool
+) -> CloudObserved:
     endpoint, searched = cloud.hosting.endpoint(ref.name), cloud.tagged.of(ref.name)
     compiling = tuple(r for r in searched if is_compile_job(r))
     tagged = tuple(r for r in searched if is_own_resource(r, ref.name) and r not in compiling)
@@ -156,9 +181,10 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
 
 def confirm(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
     """The actual state. The tag search lags: each resource is looked up directly."""
-    resources, foreign, tags = _owned_resources(
-        observed.ref.name, observed.endpoint, observed.resources, cloud, own_tags=True
-    )
+    with _undisturbed(observed.ref.name):
+        resources, foreign, tags = _owned_resources(
+            observed.ref.name, observed.endpoint, observed.resources, cloud, own_tags=True
+        )
     owned = ownership(observed.endpoint, tags, resources, observed.record) if foreign else ""
     observed = replace(observed, resources=resources, not_owned_reason=foreign, ownership=owned)
     return replace(observed, resources=tuple(_confirmed(observed, cloud)))

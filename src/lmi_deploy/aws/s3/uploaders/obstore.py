@@ -28,6 +28,7 @@ from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.errors import IntegrityError, LmiError, NotInstalled
 from lmi_deploy.errors.install_command import install_command
+from lmi_deploy.host.disk import FILE_CHANGES
 from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
 _PROGRAM: Final = "lmi_deploy.aws.s3.uploaders.obstore_worker"
@@ -114,7 +115,7 @@ def _failure(failures: Sequence[Mapping[str, Any]], code: int, count: int) -> Lm
             return IntegrityError(
                 f"{problem['path']}: has {problem['kind']} {problem['got']}, but its source has {problem['oid']}; "
                 "not sent",
-                hint="the file was changed or is damaged: download it again",
+                hint=f"{FILE_CHANGES}; if it still differs, download it again",
             )
         line = str(problem["error"])
         if (refused := explain_denied("obstore", line, _CODE.findall(line))) is not None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from lmi_deploy import __version__
 from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.record import command_for
 from lmi_deploy.domain.sagemaker.adapter_actions import (
     CreateAdapterComponent,
     DeleteAdapterComponent,
@@ -18,6 +19,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import TAG, TAG_VERSION
 from lmi_deploy.errors import Conflict, DeployFailed, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.targets.sagemaker.eventual_consistency import arn_region
 from lmi_deploy.targets.sagemaker.perform.components import ComponentPerformers, settled
 from lmi_deploy.targets.sagemaker.perform.resource_creation import ADOPTED, CREATED
 from lmi_deploy.targets.target import Outcome, Perform
@@ -104,9 +106,10 @@ def _failed(observed: ObservedComponent) -> DeployFailed:
     what = f"the adapter {observed.name} is {observed.status}{why}"
     if observed.status == "InService":
         what = f"the update of the adapter {observed.name} failed{why}; the earlier one serves"
+    logs = command_for("logs", observed.base, arn_region(observed.arn))
     return DeployFailed(
         what,
-        hint=f"read the model's log (`lmi logs {observed.base}`), correct the adapter, and run `lmi up` again; the "
-        "model and its other adapters serve on",
+        hint=f"read the model's log (`{logs}`), correct the adapter, and run `lmi up` again; the model and its other "
+        "adapters serve on",
         details=(f"FailureReason: {observed.reason}",) if observed.reason else (),
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.record import command_for
 from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
 from lmi_deploy.domain.sagemaker.adapter_actions import (
     CreateAdapterComponent,
@@ -27,8 +28,8 @@ from lmi_deploy.errors import CloudError, Conflict, DeployFailed, Overdue
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.targets.sagemaker import endpoint_waiter
-from lmi_deploy.targets.sagemaker.endpoint_waiter import LogFollower, poll_intervals
-from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation
+from lmi_deploy.targets.sagemaker.endpoint_waiter import LogFollower, overdue_hint, poll_intervals
+from lmi_deploy.targets.sagemaker.eventual_consistency import Propagation, arn_region
 from lmi_deploy.targets.sagemaker.perform.instance_count import changed_meanwhile
 from lmi_deploy.targets.target import Outcome, Perform
 
@@ -88,8 +89,7 @@ class ComponentPerformers:
             if waited > action.timeout:
                 raise Overdue(
                     f"{observed.name} is still {observed.status} after {waited / 60:.0f} min",
-                    hint=f"run `lmi wait {observed.name}` to keep waiting, or `lmi down {observed.name}` to delete it "
-                    "when its status is final",
+                    hint=overdue_hint(observed.name, self.cloud.caller.region),
                     details=tuple(printed.last),
                 )
             yield Progress(
@@ -127,7 +127,9 @@ class ComponentPerformers:
             and not observed.reason
             and observed.settings.place.copies == observed.copies
         ):
-            raise changed_meanwhile(observed.name, counted(action.copies, "copy", "copies"), serve)
+            raise changed_meanwhile(
+                observed.name, self.cloud.caller.region, counted(action.copies, "copy", "copies"), serve
+            )
         why = f": {observed.reason}" if observed.reason else ""
         raise DeployFailed(
             f"{observed.name}: it did not get {counted(action.copies, 'copy', 'copies')}; {serve} as before{why}",
@@ -260,9 +262,10 @@ def _hint(observed: ObservedComponent) -> str:
             "an update starts new copies before it ends the old ones, and needs room for them: use fewer copies, ask "
             "for less (endpoint.component), or set a larger endpoint.count"
         )
+    region = arn_region(observed.arn)
     return (
-        f"read the container's last lines above; `lmi logs {observed.name}` shows the whole log, `lmi up` tries again, "
-        f"`lmi down {observed.name}` deletes it"
+        f"read the container's last lines above; `{command_for('logs', observed.name, region)}` shows the whole log, "
+        f"`lmi up` tries again, `{command_for('down', observed.name, region)}` deletes it"
     )
 
 

@@ -39,7 +39,7 @@ class EndpointProbe:
             what = "copy" if action.shared else "instance"
             yield Notice(
                 text=f"{self.ref.name} was not asked: it has no {what} now, and a request starts one; "
-                f"`lmi invoke {self.ref.name}` asks it"
+                f"`{self.ref.command('invoke')}` asks it"
             )
             return "not sent"
         outcome = yield from self._send(
@@ -64,7 +64,7 @@ class EndpointProbe:
                 action.shared or name, request, timeout=TIMEOUT, component=component
             )
 
-        return (yield from probe(action.probe, codec, send, name=name, clock=self.clock))
+        return (yield from probe(action.probe, codec, send, ref=self.ref, clock=self.clock))
 
     def _candidate(self, action: ProbeEndpoint, codec: Codec | None, outcome: str) -> Steps:
         assert action.candidate is not None
@@ -84,7 +84,7 @@ class EndpointProbe:
         if candidate is None or not candidate.shadow or candidate.count < 1:
             raise DeployFailed(
                 f"{action.endpoint}: its shadow variant has no instance in service",
-                hint=f"check `lmi logs {action.endpoint}`, then run `lmi up` again",
+                hint=f"check `{self.ref.command('logs')}`, then run `lmi up` again",
             )
         return f"the shadow variant has {counted(candidate.count, 'instance')} in service"
 

@@ -6,12 +6,14 @@ from collections.abc import Generator
 
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.number_text import counted
+from lmi_deploy.domain.record import command_for
 from lmi_deploy.domain.sagemaker.resource_settings import SETTLING, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
 from lmi_deploy.errors import DeployFailed, NoCapacity, Overdue
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.targets.sagemaker.endpoint_waiter import NO_CAPACITY, poll_intervals, settled
+from lmi_deploy.targets.sagemaker.eventual_consistency import arn_region
 from lmi_deploy.targets.target import Outcome
 
 
@@ -39,12 +41,12 @@ def set_instance_count(
     return _verdict(observed, action)
 
 
-def changed_meanwhile(name: str, wanted: str, serve: str) -> DeployFailed:
+def changed_meanwhile(name: str, region: str, wanted: str, serve: str) -> DeployFailed:
     """SageMaker gives a reason if it cannot change the number."""
     return DeployFailed(
         f"{name}: it was to get {wanted}, but something else changed the number while lmi waited: {serve}",
-        hint=f"autoscaling may have done so: `lmi status {name}` shows its bounds; to get that number, run the same "
-        "command again",
+        hint=f"autoscaling may have done so: `{command_for('status', name, region)}` shows its bounds; "
+        "to get that number, run the same command again",
     )
 
 
@@ -70,7 +72,9 @@ def _verdict(observed: ObservedEndpoint, action: SetInstanceCount) -> Outcome:
     if observed.status == "InService" and observed.count == action.count:
         return serve
     if observed.status == "InService" and not observed.reason and observed.desired_count == observed.count:
-        raise changed_meanwhile(action.endpoint, counted(action.count, "instance"), serve)
+        raise changed_meanwhile(
+            action.endpoint, arn_region(observed.arn), counted(action.count, "instance"), serve
+        )
     kind = NoCapacity if NO_CAPACITY.search(observed.reason) else DeployFailed
     why = f": {observed.reason}" if observed.reason else ""
     if observed.status == "InService":

@@ -12,7 +12,7 @@ from lmi_deploy.domain.environment_digests import value_digest
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record, command_for
 from lmi_deploy.domain.sagemaker.actions import MakeBucket
 from lmi_deploy.domain.sagemaker.adoption_actions import AdoptResource, RemoveForeignScaling
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpoint, ForeignEndpointConfig
@@ -50,14 +50,14 @@ def end_foreign_scaling(observed: CloudObserved) -> Iterator[RemoveForeignScalin
         yield RemoveForeignScaling(endpoint=endpoint.name, variant=endpoint.variant)
 
 
-def require_not_deployed(name: str, tags: Mapping[str, str]) -> None:
+def require_not_deployed(name: str, region: str, tags: Mapping[str, str]) -> None:
     """Refused if lmi created it: an adopted endpoint has the tag of that, from the first moment that it is lmi's."""
     if tags.get(TAG) != name or tags.get(TAG_ADOPTED):
         return
     what = "a shared endpoint" if tags.get(TAG_SHARED) else "a deployment"
     raise Refused(
         f"{name}: it is {what} of lmi already: nothing is to be adopted",
-        hint=f"use `lmi status {name}`",
+        hint=f"use `{command_for('status', name, region)}`",
     )
 
 
@@ -116,8 +116,8 @@ def require_adoptable(foreign: ForeignEndpoint, *, force: bool) -> None:
     if owner not in ("", name):
         raise Refused(
             f"{name}: it belongs to the deployment {owner} of lmi: its tag {TAG} says so",
-            hint=f"use `lmi status {owner}`; if the tag is a mistake, remove it: aws sagemaker delete-tags --region "
-            f"{foreign.region} --resource-arn {endpoint.arn} --tag-keys {TAG}",
+            hint=f"use `{command_for('status', owner, foreign.region)}`; if the tag is a mistake, remove it: aws "
+            f"sagemaker delete-tags --region {foreign.region} --resource-arn {endpoint.arn} --tag-keys {TAG}",
         )
     manager = managed_by(foreign)
     if manager and not force and not owner:

@@ -167,7 +167,7 @@ def require_no_other_kind(spec: Spec, observed: CloudObserved) -> None:
         then = f"it on {desired}" if desired else "an endpoint of its own"
         raise Refused(
             f"{spec.name}: it runs {now}, and the recipe wants {then}; SageMaker moves no model",
-            hint=f"run `lmi down {spec.name}` first, or choose another name in the recipe",
+            hint=f"run `{spec.ref.command('down')}` first, or choose another name in the recipe",
         )
 
 

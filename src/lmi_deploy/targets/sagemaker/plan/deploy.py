@@ -106,8 +106,8 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
     if observed.not_owned_reason:
         raise Refused(
             observed.not_owned_reason,
-            hint=f"choose another name in the recipe, or take the endpoint over: lmi adopt {spec.name}. Nothing was "
-            "changed",
+            hint=f"choose another name in the recipe, or take the endpoint over: "
+            f"{spec.ref.command('adopt')} --take. Nothing was changed",
         )
     require_no_other_kind(spec, observed)
     _require_same_bucket(spec, observed)
@@ -117,13 +117,13 @@ def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -
         if not _intended(observed, DeleteEndpoint, DeleteInferenceComponent):
             raise Refused(
                 f"{spec.name}: another process is deleting its endpoint",
-                hint="wait until it is deleted (`lmi status`), then run the same command again",
+                hint=f"wait until it is deleted (`{spec.ref.command('status')}`), then run the same command again",
             )
     elif not _is_owned_target(target_endpoint_config(endpoint), desired, observed):
         raise Refused(
             f"{spec.name}: another process is changing the endpoint: {endpoint.status}, to "
             f"{target_endpoint_config(endpoint)}",
-            hint=f"wait with `lmi wait {spec.name}`, then run the same command again",
+            hint=f"wait with `{spec.ref.command('wait')}`, then run the same command again",
         )
 
 
@@ -133,8 +133,8 @@ def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
     if live and live != spec.cloud.bucket:
         raise Refused(
             f"{spec.name}: its record and artifacts are in s3://{live}, but the recipe says s3://{spec.cloud.bucket}",
-            hint=f"keep endpoint.bucket: {live}, or run `lmi down {spec.name}` first; `lmi weights copy` copies "
-            "weights",
+            hint=f"keep endpoint.bucket: {live}, or run `{spec.ref.command('down')}` first; "
+            "`lmi weights copy` copies weights",
         )
 
 

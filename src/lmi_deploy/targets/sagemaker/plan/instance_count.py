@@ -8,7 +8,7 @@ from typing import Final
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Change, Plan
-from lmi_deploy.domain.record import Generation, Record
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.sagemaker.component_actions import SetCopyCount
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange, SetInstanceCount
@@ -34,7 +34,7 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
     """One request that replaces no instance: SageMaker starts or stops only the difference."""
     endpoint, current = _require_scalable(observed)
     kind: ScalableKind = "component" if endpoint.shared else "variant"
-    _require_allowed(observed.ref.name, count, observed.scaling, kind)
+    _require_allowed(observed.ref, count, observed.scaling, kind)
     change = CountChange(
         types=live_types(observed),
         before=endpoint.desired_count,
@@ -98,26 +98,26 @@ def _require_scalable(observed: CloudObserved) -> tuple[ObservedEndpoint, Genera
     if endpoint.status not in _COUNTED or endpoint.pending:
         raise Refused(
             f"{name}: its endpoint is {endpoint.status} and cannot be scaled now",
-            hint=f"run `lmi wait {name}`, then the same command again",
+            hint=f"run `{observed.ref.command('wait')}`, then the same command again",
         )
     return endpoint, record.current
 
 
-def _require_allowed(name: str, count: int, scaling: Scaling | None, kind: ScalableKind) -> None:
+def _require_allowed(ref: DeploymentRef, count: int, scaling: Scaling | None, kind: ScalableKind) -> None:
     """Outside of the bounds the next scaling activity would undo it (Application Auto Scaling user guide, "Application
     Auto Scaling concepts", Scalable target: "the capacity is updated to comply with the set minimum and maximum").
     """
     if count < 1 and not (count == 0 and scaling is not None and scaling.least == 0):
         ends = "which ends the cost" if kind == "variant" else "which removes the model"
         raise UsageRefused(
-            f"{name}: {counted_units(count, kind)} cannot serve",
-            hint=f"set at least 1, or run `lmi down {name}`, {ends}"
+            f"{ref.name}: {counted_units(count, kind)} cannot serve",
+            hint=f"set at least 1, or run `{ref.command('down')}`, {ends}"
             + f"; {_ZERO_NEEDS[kind]}" * (count == 0),
         )
     if scaling is not None and not scaling.least <= count <= scaling.most:
         most = counted_units(scaling.most, kind)
         raise UsageRefused(
-            f"{name}: autoscaling keeps it at {scaling.least} to {most}, and would undo {count}",
+            f"{ref.name}: autoscaling keeps it at {scaling.least} to {most}, and would undo {count}",
             hint=f"change endpoint.autoscaling in the recipe and run `lmi up`, or set {scaling.least} to "
             f"{scaling.most}",
         )

@@ -65,7 +65,7 @@ def require_readable_record(observed: CloudObserved) -> None:
             f"{observed.ref.name}: its record {observed.record_damaged}",
             hint="nothing was changed; the endpoint is not affected. Restore an earlier version of the object; or move "
             f"it away (aws s3 mv {place} {place}.old) and run the same command again, which gives up the way back to "
-            f"earlier versions; or delete the deployment: lmi down {observed.ref.name}",
+            f"earlier versions; or delete the deployment: {observed.ref.command('down')}",
         )
 
 
@@ -98,8 +98,12 @@ def clear(
         yield DeleteEndpointConfig(config=name)
     for name in sorted(existing(observed, "model") - models):
         yield DeleteModel(model=name)
-    for name in sorted({*observed.artifacts, *observed.incomplete_artifacts} - stored):
-        yield RemoveArtifact(artifact=name)
+    yield from remove_artifacts({*observed.artifacts, *observed.incomplete_artifacts} - stored, observed)
+
+
+def remove_artifacts(stored: set[str], observed: CloudObserved) -> Iterator[RemoveArtifact]:
+    digests = observed.record.artifact_digests if observed.record else {}
+    return (RemoveArtifact(artifact=name, digest=digests.get(name, "")) for name in sorted(stored))
 
 
 def kept_images(desired: DesiredState, observed: CloudObserved) -> set[str]:

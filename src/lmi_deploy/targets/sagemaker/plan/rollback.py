@@ -181,7 +181,7 @@ def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
     """
     if not to:
         return _default(observed)
-    past, name = earlier(observed), observed.ref.name
+    past, name, status = earlier(observed), observed.ref.name, observed.ref.command("status")
     numbered = past[to - 1 : to] if isinstance(to, int) else [each for each in past if each.server == to]
     if not numbered:
         # An interrupted rollback that already switched the endpoint continues with the wait and the probe.
@@ -190,10 +190,10 @@ def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
     if not numbered:
         count = len(past)
         kept = f"{counted(count, 'earlier generation')} kept"
-        hint = f"choose a number from `lmi status {name}`, or run `lmi up` with an earlier recipe"
+        hint = f"choose a number from `{status}`, or run `lmi up` with an earlier recipe"
         raise NotFound(f"{name}: no generation {to}: {kept}", hint=hint)
     if why := lacks(numbered[0], observed):
-        hint = f"run `lmi up` with its recipe, or choose another one from `lmi status {name}`"
+        hint = f"run `lmi up` with its recipe, or choose another one from `{status}`"
         raise NotFound(f"{name}: cannot roll back to generation {to}: {why}", hint=hint)
     return numbered[0]
 

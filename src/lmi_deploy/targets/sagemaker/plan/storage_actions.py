@@ -84,7 +84,7 @@ def _put(
     copied = copied_objects(spec, artifact)
     files = (*(each.path for each in copied), *(f.path for f in artifact.files))
     if missing or _lacks(observed.stored.get(stored), files, copied):
-        yield PutArtifact(artifact=stored, files=files, variant=variant)
+        yield PutArtifact(artifact=stored, files=files, variant=variant, digest=artifact.digest)
 
 
 def make_bucket(spec: Spec, inventory: CloudInventory) -> Iterator[MakeBucket]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.local_actions import RemoveArtifact, RemoveDeployment
+from lmi_deploy.domain.local_actions import RemoveDeployment
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.plan import Action, Plan
-from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.record import Record, command_for
 from lmi_deploy.domain.sagemaker.actions import (
     DeleteAsyncRequests,
     DeleteEndpoint,
@@ -29,7 +29,7 @@ from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.alarm_actions import remove_alarms
 from lmi_deploy.targets.sagemaker.plan.dashboard_actions import remove_dashboard
 from lmi_deploy.targets.sagemaker.plan.image_actions import used_repository
-from lmi_deploy.targets.sagemaker.plan.resource_actions import resource_names
+from lmi_deploy.targets.sagemaker.plan.resource_actions import remove_artifacts, resource_names
 from lmi_deploy.targets.sagemaker.status import other_location_text
 
 
@@ -75,9 +75,7 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
         DeleteEndpointConfig(config=one) for one in sorted(resource_names(observed, "endpoint-config"))
     )
     yield from (DeleteModel(model=one) for one in sorted(resource_names(observed, "model")))
-    yield from (
-        RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.incomplete_artifacts))
-    )
+    yield from remove_artifacts({*observed.artifacts, *observed.incomplete_artifacts}, observed)
     if observed.bucket and _was_asynchronous(observed):
         yield DeleteAsyncRequests(endpoint=name)
 
@@ -109,7 +107,7 @@ def require_unshared(observed: CloudObserved) -> None:
         raise Refused(
             f"{observed.ref.name}: it is a shared endpoint with {', '.join(names)}",
             hint="nothing was deleted. End each of them; the last one ends the endpoint: "
-            + "; ".join(f"lmi down {name}" for name in names),
+            + "; ".join(command_for("down", name, observed.ref.region) for name in names),
         )
 
 
@@ -170,6 +168,6 @@ def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[st
         raise Refused(
             words,
             hint="nothing was deleted. Use the credentials of that account (AWS_PROFILE), or name the region: "
-            f"{observed.other_locations[0].down_command}",
+            f"{observed.other_locations[0].command('down')}",
         )
     yield words

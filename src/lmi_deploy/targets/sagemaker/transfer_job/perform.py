@@ -12,6 +12,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
 from lmi_deploy.domain.sagemaker.transfer_job import (
@@ -58,7 +59,7 @@ class TransferJobs:
             if self._complete(action):
                 return "there already"
             yield from self._start(tried, spec, tags)
-        ended = yield from self._watched(tried, action.key)
+        ended = yield from self._watched(tried, spec.ref, action.key)
         if not self._complete(action):
             raise self._failure(tried, ended)
         clear_job(self.depot.store, action.job)
@@ -113,8 +114,12 @@ class TransferJobs:
             self.depot.store.put(prefix + name, content)
         return prefix
 
-    def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, ObservedJob]:
-        hint = "run `lmi up` to wait for it, `lmi down` to stop it; it costs money while it runs"
+    def _watched(
+        self, action: RunTransferJob, ref: DeploymentRef, key: str
+    ) -> Generator[Event, None, ObservedJob]:
+        hint = (
+            f"run `lmi up` to wait for it, `{ref.command('down')}` to stop it; it costs money while it runs"
+        )
         return (yield from self._watch(action.job, key).until_ended(action.settings.timeout, hint=hint))
 
     def _watch(self, job: str, key: str) -> JobWatch:
