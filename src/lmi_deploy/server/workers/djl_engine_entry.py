@@ -34,7 +34,7 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-def load_np_util(path: Path) -> None:
+def load_tensor_format(path: Path) -> None:
     """The engine's NDLists, over the dtype's `newbyteorder`, which numpy 1 and 2 have."""
     module = ModuleType("djl_python.np_util")
     vars(module)["newbyteorder"] = lambda array, order: array.view(array.dtype.newbyteorder(order))
@@ -48,7 +48,7 @@ def main() -> None:
     sys.argv = sys.argv[1:]
     # As if the engine itself had been started: its folder is first on the path, ours is not on it.
     sys.path[0] = str(engine.parent)
-    load_np_util(engine.parent / "djl_python" / "np_util.py")
+    load_tensor_format(engine.parent / "djl_python" / "np_util.py")
     service_loader = importlib.import_module("djl_python.service_loader")
     load_as_module = service_loader.load_model_service
 
