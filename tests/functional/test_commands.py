@@ -398,6 +398,28 @@ def test_down_with_yes_requires_the_deployment_name(app: LocalApp, monkeypatch: 
     assert app.artifacts_left() == []
 
 
+def test_down_of_several_asks_once_and_goes_on_after_a_failure(app: LocalApp) -> None:
+    Path("other.yaml").write_text(RECIPE.replace("name: tiny", "name: other"))
+    for name in ("tiny", "other"):
+        assert app.lmi("up", f"{name}.yaml", "--yes").code == 0
+    result = app.lmi("down", "tiny", "absent.yaml", "other.yaml", stdin=b"y\n", terminal=True)
+    assert result.err.count("[y/N]") == 1, result.err
+    assert "Delete tiny (this machine) and other (this machine)?" in result.err
+    assert "1 of 3 not deleted: absent.yaml. absent.yaml: No such file" in result.err
+    assert [line.split()[:2] for line in result.out.splitlines()[1:]] == [
+        ["tiny", "ok"],
+        ["absent.yaml", "failed"],
+        ["other", "ok"],
+    ]
+    assert (result.code, app.servers.alive(), app.artifacts_left()) == (2, [], [])
+
+
+def test_down_of_several_as_json(app: LocalApp) -> None:
+    assert app.lmi("up", "--yes").code == 0
+    results = app.lmi("down", "tiny", "nobody", "--yes", "--json").result["deployments"]
+    assert [(one["deployment"], one["removed"] > 0) for one in results] == [("tiny", True), ("nobody", False)]
+
+
 def test_down_without_a_deployment_is_no_error(app: LocalApp) -> None:
     result = app.lmi("down", "tiny")
     assert (result.code, result.out, result.err) == (0, "", "tiny: not found here\n")

@@ -10,6 +10,7 @@ from lmi_deploy.api.recipes import Recipe
 from lmi_deploy.api.session import dependencies, explained
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.domain.plan import Action, Change
+from lmi_deploy.errors import LmiError
 from lmi_deploy.ui.colour import Paint
 from lmi_deploy.ui.json_view import plan_fields
 from lmi_deploy.ui.plan_text import plan_lines
@@ -59,6 +60,11 @@ class Plan:
         """What the user should know, and what stops nothing."""
         return self._prepared.notices
 
+    @property
+    def refusal(self) -> LmiError | None:
+        """What `lmi.up` of this plan raises before it changes anything, such as a missing permission."""
+        return self._prepared.refusal
+
     def to_dict(self) -> dict[str, Any]:
         """As `lmi plan --json` prints it."""
         return dict(plan_fields(self._prepared.plan, self._prepared.estimate))
@@ -66,7 +72,8 @@ class Plan:
     def __str__(self) -> str:
         plain = Paint(sys.stdout, {"NO_COLOR": "1"})
         lines = plan_lines(self._prepared.plan, self._prepared.estimate, plain)
-        return "\n".join([*lines, *(f"  {notice}" for notice in self.notices)])
+        refused = [f"  lmi up refuses it: {self.refusal}"] if self.refusal else []
+        return "\n".join([*lines, *(f"  {notice}" for notice in self.notices), *refused])
 
     def __repr__(self) -> str:
         return f"<Plan of {self.name}: {counted(len(self.actions), 'action')}>"
@@ -80,7 +87,7 @@ def plan(recipe: RecipeLike, *, max_hourly: float | None = None, force_fit: bool
     """
     with explained():
         deps = dependencies()
-        prepared = up.prepare(opened(recipe).parse(), deps, priced=True, force_fit=force_fit)
+        prepared = up.preview(opened(recipe).parse(), deps, priced=True, force_fit=force_fit)
         prepared.require_affordable(max_hourly)
         return Plan(prepared, deps)
 

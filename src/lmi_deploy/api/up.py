@@ -53,6 +53,7 @@ def _steps(
     else:
         deps = dependencies()
         prepared = up_workflow.prepare(opened(recipe).parse(), deps, probe=probe, force_fit=force_fit)
+    prepared.require_possible()
     prepared.require_affordable(max_hourly)
     yield from (Notice(text=notice) for notice in prepared.notices)
     options = DeployOptions(probe=probe, detach=detach, max_hourly=max_hourly)

@@ -161,6 +161,7 @@ def with_runtime(sets: tuple[str, ...], runtime: str | None) -> tuple[str, ...]:
 
 name_argument = click.argument("name", required=False, metavar="[NAME]")
 """A deployment by name or recipe; optional if there is exactly one."""
+names_argument = click.argument("names", nargs=-1, metavar="[NAME]...")
 
 
 def amount(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

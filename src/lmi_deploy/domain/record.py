@@ -41,10 +41,10 @@ class DeploymentRef:
         """SageMaker: the inference component that its requests name; empty for an endpoint of its own."""
         return self.name if self.shared else ""
 
-    @property
-    def down_command(self) -> str:
-        """It deletes a deployment on SageMaker from any machine, whatever its default region."""
-        return f"lmi down {self.name} --region {self.region}"
+    def command(self, verb: str) -> str:
+        """`lmi VERB` for this deployment, on any machine, whatever its default region."""
+        region = "" if self.is_here or not self.region else f" --region {self.region}"
+        return f"lmi {verb} {self.name}{region}"
 
     @property
     def is_here(self) -> bool:

@@ -75,6 +75,11 @@ class LocalPlace:
         """For a program."""
         return {"runtime": self.runtime}
 
+    @property
+    def words(self) -> str:
+        """What serves there, for people."""
+        return f"runtime {self.runtime}, {self.device}"
+
 
 @digest_tag("JobPlace")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +203,10 @@ class SageMakerPlace:
             "region": self.region,
             "bucket": self.bucket,
         }
+
+    @property
+    def words(self) -> str:
+        return ""  # the address has the region
 
 
 Place = LocalPlace | SageMakerPlace

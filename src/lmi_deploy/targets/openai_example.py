@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.serving_record import ServingRecord
 
 _BASE_URL: Final = "http://127.0.0.1:8000/v1"
 """Of `lmi proxy`, unless --port says otherwise."""
 
 
-def openai_example(spec: Spec) -> str:
+def openai_example(name: str, serving: ServingRecord, body: str) -> str:
     """Lines that send the probe again; empty for a deployment whose requests have no form in OpenAI's API."""
-    call = _call(spec)
+    call = _call(name, serving, body)
     if not call:
         return ""
     return f"""\
-With OpenAI's client library, through `lmi proxy {spec.name}`, which runs until Ctrl-C:
+With OpenAI's client library, through `lmi proxy {name}`, which runs until Ctrl-C:
   from openai import OpenAI
   client = OpenAI(base_url="{_BASE_URL}", api_key="none")
   {call}
@@ -25,18 +25,19 @@ Without it:
 """
 
 
-def _call(spec: Spec) -> str:
-    body = _json_object(spec.probe.body)
+def _call(name: str, serving: ServingRecord, text: str) -> str:
+    body = _json_object(text)
     # Others of the probe's keys may be unknown to the client library.
     shown = ("messages", "prompt", "max_tokens", "temperature")
     arguments = ", ".join(f"{key}={body[key]!r}" for key in shown if key in body)
     if "messages" in body:
-        return f'print(client.chat.completions.create(model="{spec.name}", {arguments}).choices[0].message.content)'
+        return (
+            f'print(client.chat.completions.create(model="{name}", {arguments}).choices[0].message.content)'
+        )
     if "prompt" in body:
-        return f'print(client.completions.create(model="{spec.name}", {arguments}).choices[0].text)'
-    if "inputs" in body and spec.model.task == "text-embedding":
-        text = body["inputs"]
-        return f'print(client.embeddings.create(model="{spec.name}", input={text!r}).data[0].embedding)'
+        return f'print(client.completions.create(model="{name}", {arguments}).choices[0].text)'
+    if "inputs" in body and serving.task == "text-embedding":
+        return f'print(client.embeddings.create(model="{name}", input={body["inputs"]!r}).data[0].embedding)'
     return ""
 
 

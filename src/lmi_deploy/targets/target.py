@@ -11,7 +11,7 @@ from lmi_deploy.domain.deployment_list import ListedDeployments, OrphanedDeploym
 from lmi_deploy.domain.deployment_spec import EngineSpec, Spec, WeightsSpec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.gathered_facts import Facts, Machine
-from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.inference_http import HttpRequest, ProbeSpec, ResponseHead
 from lmi_deploy.domain.observed_state import Inventory, Observed, Price
 from lmi_deploy.domain.plan import Action, Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -22,6 +22,7 @@ from lmi_deploy.domain.secret import Secret
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.domain.target_spec import Place
+from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.async_inference import AsyncInference
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.inference_endpoint import InferenceEndpoint
@@ -44,6 +45,14 @@ class AccessToken:
 
     token: Secret
     base_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightFindings:
+    """Notices, and one error for everything that would stop a plan."""
+
+    notices: tuple[str, ...] = ()
+    refusal: LmiError | None = None
 
 
 class Decisions(Protocol[ObservedT_contra, InventoryT]):
@@ -138,8 +147,10 @@ class Decisions(Protocol[ObservedT_contra, InventoryT]):
         """
         return ()
 
-    def request_examples(self, spec: Spec, address: str) -> tuple[str, str]:
-        """Where it answers, and how to invoke it: through `lmi proxy` first, then without it."""
+    def request_examples(
+        self, ref: DeploymentRef, serving: ServingRecord, probe: ProbeSpec, address: str
+    ) -> str:
+        """How to send the probe again: through `lmi proxy` first, then without it."""
 
 
 class Costs(Protocol[ObservedT_contra, InventoryT_contra]):
@@ -212,12 +223,9 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         """With its cost: requested only for a plan that changes something."""
         return inventory
 
-    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> tuple[str, ...]:
-        """Notices. Raises one error for everything that would stop the plan; no request if nothing is created.
-
-        `recipe` is its name for a command line.
-        """
-        return ()
+    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> PreflightFindings:
+        """What would stop the plan; no request if nothing is created. `recipe` is its name for a command line."""
+        return PreflightFindings()
 
     def details(self, observed: ObservedT) -> StatusDetails:
         """What `status` shows."""

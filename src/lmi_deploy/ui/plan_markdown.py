@@ -39,12 +39,15 @@ _SECTION_OF_PHASE: Final = {
 _SECTION_OF_VERB: Final = {"Update": "Change", "Remove": "Destroy", "Untag": "Destroy", "Delete": "Destroy"}
 
 
-def plan_markdown(plan: Plan, estimate: Estimate, notices: Sequence[str], digest: str) -> str:
-    """The price and the digest come first: a plan too long for a comment keeps them."""
+def plan_markdown(
+    plan: Plan, estimate: Estimate, notices: Sequence[str], digest: str, *, refusal: LmiError | None = None
+) -> str:
+    """The price and the digest come first: a plan too long for a comment keeps them. `refusal`: of `lmi up`."""
     count = counted(len(plan.actions), "action") if plan.actions else "nothing to do"
     lines = [f"### {code(plan.deployment)}: {count}", ""]
     lines += [f"- {name}: {code(value)}" for name, value in figure_texts(estimate)]
     lines += [f"- plan: {code(digest)}", ""]
+    lines += ["**`lmi up` refuses it**", "", *_reason(refusal)] if refusal else []
     lines += _section("Warnings", [words(text) for text in notices])
     for section in _SECTIONS:
         lines += _section(section, [code(a.title) for a in plan.actions if section_of(a) == section])
@@ -55,12 +58,15 @@ def plan_markdown(plan: Plan, estimate: Estimate, notices: Sequence[str], digest
 
 def failure_markdown(error: LmiError) -> str:
     """Why there is no plan."""
-    lines = ["### No plan", "", words(error.message), ""]
+    return _within_limit(["### No plan", "", *_reason(error)])
+
+
+def _reason(error: LmiError) -> Iterator[str]:
+    yield from (words(error.message), "")
     if isinstance(error, RecipeError):
-        lines += _section("Mistakes", [words(str(problem)) for problem in error.problems])
-    lines += _section("Details", [words(text) for text in error.details])
-    lines += [words(f"Next: {error.hint}"), ""] if error.hint else []
-    return _within_limit(lines)
+        yield from _section("Mistakes", [words(str(problem)) for problem in error.problems])
+    yield from _section("Details", [words(text) for text in error.details])
+    yield from [words(f"Next: {error.hint}"), ""] if error.hint else []
 
 
 def section_of(action: ActionBase) -> str:

@@ -177,7 +177,7 @@ class _Attempt:
         cost = case.estimate.figure("cost")
         return (
             f"{ref.name} could not be looked at again: if its endpoint exists, it costs {cost}, until "
-            f"`{ref.down_command}` deletes it"
+            f"`{ref.command('down')}` deletes it"
         )
 
 

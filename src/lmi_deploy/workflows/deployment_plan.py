@@ -11,6 +11,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import Inventory, Observed
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import LmiError
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 
@@ -40,6 +41,8 @@ class DeploymentPlan:
     """The recipe's name for a command line, quoted for a shell; a placeholder if it is unknown."""
     following: NextRegion | None = None
     """Only of a recipe with `endpoint.regions`, and of what does not serve yet."""
+    refusal: LmiError | None = None
+    """What `up` raises before it changes anything: a permission, role or quota is missing."""
 
     @property
     def ref(self) -> DeploymentRef:
@@ -49,6 +52,10 @@ class DeploymentPlan:
     def hourly_prices(self) -> dict[str, float]:
         """By instance type, as the plan shows them."""
         return {name: price.hourly for name, price in self.target.prices(self.inventory).items()}
+
+    def require_possible(self) -> None:
+        if self.refusal is not None:
+            raise self.refusal
 
     def require_affordable(self, most: float | None) -> None:
         """Refused if it may cost more than `most` per hour, fully scaled, or its price is unknown."""

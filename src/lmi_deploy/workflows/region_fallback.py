@@ -53,6 +53,7 @@ def leave_region(
         command = f"lmi weights rm {name} --region {ref.region}"
         yield Notice(text=f"{name} stays in the bucket in {ref.region}, to be copied; `{command}` deletes it")
     plan = following.prepare()
+    plan.require_possible()
     plan.require_affordable(most)
     yield from (Notice(text=notice) for notice in plan.notices)
     yield Notice(text=f"{plan.ref.region}: {plan.estimate.figure('cost')}")
@@ -76,7 +77,7 @@ def _existing(recipe: Recipe, deps: Dependencies) -> Observed | None:
         places = " and ".join(one.ref.region for one in found)
         raise Refused(
             f"{recipe.name} exists in {places}",
-            hint=f"delete one: `{found[-1].ref.down_command}`",
+            hint=f"delete one: `{found[-1].ref.command('down')}`",
         )
     return found[0] if found else None
 
@@ -87,16 +88,22 @@ def _first_possible(
     notices: list[str] = []
     for number, region in enumerate(order):
         here = recipe.in_region(region)
+        is_last = number == len(order) - 1
         try:
             plan = prepare(here)
+            if isinstance(plan.refusal, QuotaExceeded) and not is_last:
+                raise plan.refusal
         except (NoCapacity, QuotaExceeded) as error:
-            if number == len(order) - 1:
+            if is_last:
                 error.details = (*notices, *error.details)
                 raise
             notices.append(f"not in {region}: {'; '.join(error.details) or error.message}")
             continue
         plan = _with_next(plan, here, order[number + 1 :], deps, prepare)
-        return replace(plan, notices=(*notices, *plan.notices))
+        if plan.refusal is None:
+            return replace(plan, notices=(*notices, *plan.notices))
+        plan.refusal.details = (*notices, *plan.refusal.details)
+        return plan
     raise AssertionError("a recipe with regions names two at least")
 
 

@@ -77,7 +77,7 @@ def _no_plan(origin: str, wrong: str) -> UsageRefused:
 
 
 def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPlan:
-    """The plan again, for the current observed state. Refused if that has changed."""
+    """The plan again, for the current observed state. Refused if that has changed, or what `prepare` raises."""
     deployment = make_plan(saved.spec, saved.artifact, deps, probe=True)
     if fingerprint(deployment) != saved.seen:
         raise Refused(
@@ -85,12 +85,12 @@ def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPl
             hint="run `lmi plan` again, check the new plan and carry it out",
         )
     require_price(saved.spec.name, saved.prices, deployment.target.prices(deployment.inventory))
-    notices = (
-        *deployment.target.notices(deployment.observed, deployment.plan),
-        *deployment.target.preflight(saved.spec, deployment.plan, saved.recipe),
-    )
+    findings = deployment.target.preflight(saved.spec, deployment.plan, saved.recipe)
+    notices = (*deployment.target.notices(deployment.observed, deployment.plan), *findings.notices)
     plan = deployment.plan if probe else deployment.plan.without(Phase.PROBE)
-    return replace(deployment, plan=plan, notices=notices, recipe=saved.recipe)
+    resumed = replace(deployment, plan=plan, notices=notices, recipe=saved.recipe, refusal=findings.refusal)
+    resumed.require_possible()
+    return resumed
 
 
 def fingerprint(deployment: DeploymentPlan) -> str:

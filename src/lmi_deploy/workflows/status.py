@@ -14,6 +14,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import LmiError, NotFound
 from lmi_deploy.planning.failure_cause import Cause
+from lmi_deploy.workflows.call_examples import call_examples
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
 
@@ -70,10 +71,12 @@ class Status:
     """Target sagemaker: of the last hour, by CloudWatch."""
     candidate_metrics: RecentMetrics | None = None
     """The same of its candidate; `metrics` are then those of the version that serves."""
+    calls: str = ""
+    """With --calls: commands and code that call it; empty if nothing serves."""
 
 
-def status(ref: DeploymentRef, deps: Dependencies) -> Status:
-    """Never resolves: it works if the Hub is down or the model is deleted."""
+def status(ref: DeploymentRef, deps: Dependencies, *, calls: bool = False) -> Status:
+    """Never resolves: it works if the Hub is down or the model is deleted. `calls`: with how to call it."""
     target = deps.targets[ref.target]
     observed = target.inspect(ref)
     if any(missing for _, missing in target.earlier(observed)):
@@ -104,6 +107,9 @@ def status(ref: DeploymentRef, deps: Dependencies) -> Status:
         earlier=tuple(_earlier(target.earlier(observed))),
         metrics=target.recent_metrics(observed),
         candidate_metrics=target.recent_metrics(observed, candidate=True),
+        calls=call_examples(observed.ref, current.serving, target, details.address)
+        if calls and current
+        else "",
     )
 
 

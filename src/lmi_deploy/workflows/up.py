@@ -153,7 +153,16 @@ def compiler_for(recipe: Recipe, deps: Dependencies) -> ModelCompiler:
 def prepare(
     recipe: Recipe, deps: Dependencies, *, probe: bool = True, priced: bool = False, force_fit: bool = False
 ) -> DeploymentPlan:
-    """Everything up to the plan: reads only. `priced`: with costs even if nothing is to be done.
+    """A plan that can be carried out: raises what `preview` finds to forbid it."""
+    deployment = preview(recipe, deps, probe=probe, priced=priced, force_fit=force_fit)
+    deployment.require_possible()
+    return deployment
+
+
+def preview(
+    recipe: Recipe, deps: Dependencies, *, probe: bool = True, priced: bool = False, force_fit: bool = False
+) -> DeploymentPlan:
+    """Everything up to the plan, and what forbids it: reads only. `priced`: with costs even if nothing is to be done.
 
     A plan that loads a model is refused if the model does not fit or the engine refuses it, unless `force_fit`.
     """
@@ -191,6 +200,7 @@ def prepare_resolved(
         fits, of_candidate_alone = _check_candidate(resolved.candidate, deps, force_fit=force_fit)
         estimate = estimate.plus("candidate fit", fits)
     _require_disk_space(deployment, deps)
+    findings = target.preflight(spec, plan, recipe.arguments)
     lines = (
         *target.notices(deployment.observed, plan),
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
@@ -200,9 +210,15 @@ def prepare_resolved(
         *review.notes,
         *(adapter_notes(recipe, facts) if loads else ()),
         *of_candidate_alone,
-        *target.preflight(spec, plan, recipe.arguments),
+        *findings.notices,
     )
-    return replace(deployment, estimate=estimate, recipe=recipe.arguments, notices=lines)
+    return replace(
+        deployment,
+        estimate=estimate,
+        recipe=recipe.arguments,
+        notices=lines,
+        refusal=findings.refusal,
+    )
 
 
 def _reviewed(resolved: ResolvedRecipe, deps: Dependencies, *, force_fit: bool) -> ModelReview:
@@ -258,6 +274,7 @@ def execute(
 
     Returns the plan that was carried out in the end: of a recipe with `endpoint.regions` maybe that of another region.
     """
+    deployment.require_possible()
     while True:
         try:
             yield from _execute(deployment, deps, options)

@@ -56,6 +56,11 @@ def test_second_up_only_probes(app: CloudApp) -> None:
 
 def test_printed_request_examples_name_this_endpoint(app: CloudApp) -> None:
     output = app.up().err
+    status = app.lmi("status", "tiny", "--calls")
+    calls = app.lmi("status", "tiny", "--calls", "--json").result["calls"]
+    assert calls in status.out
+    assert calls in output
+    assert app.lmi("status", "tiny", "--json").result["calls"] == ""
     assert 'boto3.client("sagemaker-runtime", region_name="us-east-1")' in output
     assert (
         "|\n  aws sagemaker-runtime invoke-endpoint --region us-east-1 \\\n    --endpoint-name tiny" in output

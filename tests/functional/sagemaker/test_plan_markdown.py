@@ -36,8 +36,14 @@ def test_the_file_says_why_there_is_no_plan(app: CloudApp) -> None:
     text = Path("plan.md").read_text()
     assert text.startswith("### No plan\n")
     assert "engien" in text
+
+
+def test_a_plan_that_up_refuses(app: CloudApp) -> None:
     assert app.lmi("plan", "--markdown", "plan.md", "--max-hourly", "0.01").code == 5
-    assert "0.01" in Path("plan.md").read_text()
+    text = Path("plan.md").read_text()
+    assert text.startswith("### `tiny`: ")
+    assert "**`lmi up` refuses it**\n\n`--max-hourly" in text
+    assert text.index("refuses it") < text.index("**Create**")
 
 
 def test_a_place_that_cannot_be_written(app: CloudApp) -> None:

@@ -3,6 +3,9 @@ created."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from tests.support.cloud_app import CloudApp, write_recipe
 
 PLAIN = "name: tiny\nmodel_id: org/tiny\nengine: accelerate\ninstance_type: ml.g5.xlarge\n"
@@ -25,10 +28,32 @@ def test_all_problems_are_reported_together(app: CloudApp) -> None:
     assert app.cloud.account.buckets == {}
 
 
+def test_plan_is_shown_before_what_forbids_up(app: CloudApp) -> None:
+    app.cloud.roles.absent.add(ROLE)
+    result = app.lmi("plan", "--out", "plan.json", "--exit-code")
+    assert result.code == 1
+    assert "tiny: 8 actions" in result.out
+    assert "cost: $1.41 an hour" in result.out
+    assert not Path("plan.json").exists()
+    *_, plan, end = map(json.loads, app.lmi("plan", "--json").out.splitlines())
+    assert (plan["event"], len(plan["actions"]), end["ok"], end["error"]["exit_code"]) == (
+        "plan",
+        8,
+        False,
+        1,
+    )
+    limited = app.lmi("plan", "--max-hourly", "1", "--set", "endpoint.role=mine")
+    assert (limited.code, "cost: $1.41 an hour" in limited.out, "--max-hourly 1:" in limited.err) == (
+        5,
+        True,
+        True,
+    )
+
+
 def test_missing_role_is_reported(app: CloudApp) -> None:
     app.cloud.roles.absent.add(ROLE)
-    result = app.lmi("plan")
-    assert result.code == 1
+    result = app.lmi("up", "--yes")
+    assert (result.code, app.cloud.account.buckets) == (1, {})
     assert "not found in the account" in result.err
     assert "`lmi iam tiny.yaml`" in result.err
     assert "`lmi bootstrap tiny.yaml`" in result.err
@@ -85,7 +110,14 @@ def test_missing_optional_or_later_permission_is_a_warning(app: CloudApp) -> Non
     app.cloud.roles.denied |= {"logs:CreateLogStream", "sagemaker:DeleteEndpoint"}
     output = app.up().err
     assert "lacks permissions for later steps: sagemaker:DeleteEndpoint" in output
-    assert "may not logs:CreateLogStream" in output
+    assert "without which it still works: logs:CreateLogStream" in output
+
+
+def test_log_permissions_take_one_line(app: CloudApp) -> None:
+    app.cloud.roles.denied |= {"logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"}
+    output = app.lmi("plan").err
+    assert "logs:CreateLogGroup, logs:CreateLogStream, logs:PutLogEvents" in output
+    assert sum("logs:" in line for line in output.splitlines()) == 1, output
 
 
 def test_plan_reports_what_the_kms_key_does_not_encrypt(app: CloudApp) -> None:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.planning.render import render
+from lmi_deploy.targets.local.plan import serving
 from lmi_deploy.targets.local.request_examples import request_examples
 from lmi_deploy.targets.openai_example import openai_example
 from tests.support.factories import facts, recipe, resolve
 
 CLIENT = 'client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")'
+
+
+def _served(extra: str) -> tuple[ServingRecord, ProbeSpec]:
+    spec = resolve(recipe(extra), facts())
+    return serving(spec, render(spec)), spec.probe
 
 
 @pytest.mark.parametrize(
@@ -30,14 +40,16 @@ CLIENT = 'client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key="none")'
     ],
 )
 def test_printed_example_sends_the_probe_through_the_proxy(extra: str, call: str) -> None:
-    lines = openai_example(resolve(recipe(extra), facts())).splitlines()
+    record, probe = _served(extra)
+    lines = openai_example("m", record, probe.body).splitlines()
     assert "`lmi proxy m`" in lines[0]
     assert CLIENT in lines[2]
     assert lines[3].strip() == f"print({call})"
 
 
 def test_no_openai_example_is_printed_if_the_body_has_another_form() -> None:
-    spec = resolve(recipe("probe: {body: '[1, 2]'}\n"), facts())
-    assert openai_example(spec) == ""
-    _, examples = request_examples(spec, "http://127.0.0.1:1/invocations")
+    record, probe = _served("probe: {body: '[1, 2]'}\n")
+    assert openai_example("m", record, probe.body) == ""
+    ref = DeploymentRef(name="m", target="local")
+    examples = request_examples(ref, record, probe, "http://127.0.0.1:1/invocations")
     assert examples.startswith("  curl -s http://127.0.0.1:1/invocations")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import click
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, known, ref_fields
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.shared_options import json_option, name_argument, place_options, yes_option
+from lmi_deploy.cli.shared_options import json_option, names_argument, place_options, yes_option
 from lmi_deploy.domain.plan import Estimate
-from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.errors import Interrupted, LmiError, Refused, UsageRefused
 from lmi_deploy.workflows import down
 from lmi_deploy.workflows.list_deployments import look_in_other_regions
 
 
 @click.command("down")
-@name_argument
+@names_argument
 @place_options
 @click.option(
     "--purge",
@@ -27,42 +30,115 @@ from lmi_deploy.workflows.list_deployments import look_in_other_regions
 @click.option("--logs", is_flag=True, help="Also delete its log group in CloudWatch.")
 @yes_option
 @json_option
-def command(*, name: str | None, where: TargetOptions, yes: bool, as_json: bool, **far: bool) -> None:
-    """Delete a deployment, and check that nothing is left.
+def command(
+    *, names: tuple[str, ...], where: TargetOptions, yes: bool, as_json: bool, purge: bool, logs: bool
+) -> None:
+    """Delete deployments, and check that nothing is left.
 
     On AWS, lmi deletes only resources with the deployment's tag. It keeps the weights for the next `up` (--purge
     deletes them) and the cache on this machine (`lmi cache`). If there is no such deployment, all regions are looked
     at: the exit code is 5 if it is in another one, else 0. With --yes the name is required.
+
+    With several names or recipes, lmi shows all plans and asks once. A failure of one leaves the others alone; the exit
+    code is the highest of all.
     """
-    if yes and name is None:
+    if yes and not names:
         raise UsageRefused(
             "--yes needs the name of the deployment",
             hint="run `lmi down NAME --yes` or `lmi down RECIPE --yes`; `lmi ls` lists the deployments",
         )
     context = open_context(as_json=as_json)
-    found = find_deployment(name, context.deps, where)
-    teardown = down.prepare(found, context.deps, down.TeardownScope(purge=far["purge"], logs=far["logs"]))
+    ends = [_End(name) for name in dict.fromkeys(names or ("",))]
+    for end in ends:
+        with end.failing():
+            ref = find_deployment(end.name or None, context.deps, where)
+            end.teardown = down.prepare(ref, context.deps, down.TeardownScope(purge=purge, logs=logs))
+            _show(end.teardown, context, yes=yes)
+    places = [_place(one.teardown) for one in ends if one.teardown and not one.teardown.plan.empty]
+    if places:
+        confirm(f"Delete {' and '.join(places)}?", yes=yes)
+    for end in ends:
+        with end.failing():
+            if end.teardown is not None and end.error is None:
+                end.result = _execute(end.teardown, context)
+    if len(ends) > 1:
+        context.view.rows([end.row for end in ends], spare=("error",))
+    _require_all(ends)
+    results = [end.result for end in ends]
+    context.view.result({"deployments": results} if len(ends) > 1 else results[0])
+
+
+@dataclass(slots=True)
+class _End:
+    """Of one of the names; empty: the only deployment."""
+
+    name: str
+    teardown: down.TeardownPlan | None = None
+    result: dict[str, Any] = field(default_factory=dict)
+    error: LmiError | None = None
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """An error is kept, so that the other deployments go on; Ctrl-C ends the command."""
+        try:
+            yield
+        except Interrupted:
+            raise
+        except LmiError as error:
+            self.error = error
+
+    @property
+    def row(self) -> dict[str, Any]:
+        return {
+            "deployment": self.teardown.ref.name if self.teardown else self.name,
+            "outcome": "failed" if self.error else "ok",
+            "error": self.error.message if self.error else "",
+        }
+
+
+def _require_all(ends: Sequence[_End]) -> None:
+    """The error with the highest exit code; of several deployments with the errors of the others."""
+    errors = {end.name: end.error for end in ends if end.error is not None}
+    if not errors:
+        return
+    worst = max(errors.values(), key=lambda error: error.exit_code)
+    if len(ends) > 1:
+        others = [
+            f"{name}: {error.message}; {error.hint}" for name, error in errors.items() if error is not worst
+        ]
+        worst.details = (*others, *worst.details)
+        worst.message = f"{len(errors)} of {len(ends)} not deleted: {', '.join(errors)}. {worst.message}"
+    raise worst
+
+
+def _show(teardown: down.TeardownPlan, context: CommandContext, *, yes: bool) -> None:
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
-    ref, view = teardown.ref, context.view
-    what = f"{ref.name} ({ref.place})"
     if teardown.plan.empty:
         _report_absent(teardown, context)
-    else:
-        if yes:
-            view.note(f"delete {what}")
-        view.plan(teardown.plan, Estimate())
-        confirm(f"Delete {what}?", yes=yes)
+        return
+    if yes:
+        context.view.note(f"delete {_place(teardown)}")
+    context.view.plan(teardown.plan, Estimate())
+
+
+def _place(teardown: down.TeardownPlan) -> str:
+    return f"{teardown.ref.name} ({teardown.ref.place})"
+
+
+def _execute(teardown: down.TeardownPlan, context: CommandContext) -> dict[str, Any]:
+    """The result, which the user sees, too."""
+    view = context.view
     context.run(down.execute(teardown, context.deps))
     remaining = down.stored_after(teardown, context.deps)
     if not teardown.plan.empty:
-        view.note(f"{what} is deleted: lmi looked again, and found nothing more to delete")
+        view.note(f"{_place(teardown)} is deleted: lmi looked again, and found nothing more to delete")
     for one in remaining:
         view.note(f"  {one.text}")
         if one.command:
             view.note(f"    {one.command}", copied=True)
     stored = [asdict(one) for one in remaining]
-    view.result({**ref_fields(ref), "removed": len(teardown.plan.actions), "remaining": stored})
+    return {**ref_fields(teardown.ref), "removed": len(teardown.plan.actions), "remaining": stored}
 
 
 def _report_absent(teardown: down.TeardownPlan, context: CommandContext) -> None:
@@ -76,6 +152,6 @@ def _report_absent(teardown: down.TeardownPlan, context: CommandContext) -> None
         places = " and ".join(sorted({one.region for one in others.found}))
         raise Refused(
             f"{ref.name}: not found {where}, but it exists in {places}",
-            hint=f"nothing was deleted. `{others.found[0].down_command}` deletes it there",
+            hint=f"nothing was deleted. `{others.found[0].command('down')}` deletes it there",
         )
     context.view.note(f"{ref.name}: not found {where}{others.words}")

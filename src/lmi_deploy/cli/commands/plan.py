@@ -26,6 +26,7 @@ from lmi_deploy.ui.json_view import plan_fields
 from lmi_deploy.ui.plan_markdown import failure_markdown, plan_markdown
 from lmi_deploy.ui.plan_text import plan_lines
 from lmi_deploy.workflows import up
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 from lmi_deploy.workflows.saved_plan import fingerprint
 
 
@@ -61,21 +62,22 @@ def command(
 ) -> int:
     """Show what `lmi up` would change, without changing anything.
 
-    The plan is printed to stdout, warnings to stderr.
+    The plan is printed to stdout, warnings to stderr. If `lmi up` would refuse it, such as for a permission that is
+    missing or for --max-hourly, the plan is printed and the command then ends with that error.
     """
     context = open_context(as_json=as_json)
     try:
         recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-        deployment = up.prepare(recipe_read, context.deps, priced=True, force_fit=force_fit)
-        deployment.require_affordable(max_hourly)
+        deployment = up.preview(recipe_read, context.deps, priced=True, force_fit=force_fit)
     except LmiError as error:
         if markdown is not None:
             _write(markdown, failure_markdown(error))
         raise
-    digest = fingerprint(deployment)
+    digest, refusal = fingerprint(deployment), _refusal(deployment, max_hourly)
     if markdown is not None:
-        _write(markdown, plan_markdown(deployment.plan, deployment.estimate, deployment.notices, digest))
-    if out is not None:
+        plan, estimate, notices = deployment.plan, deployment.estimate, deployment.notices
+        _write(markdown, plan_markdown(plan, estimate, notices, digest, refusal=refusal))
+    if out is not None and refusal is None:
         save(deployment, out)
     left_out = dict(deployment.spec.weights.left_out)
     chosen = [file.path for file in deployment.spec.weights.files]
@@ -83,6 +85,10 @@ def command(
     context.view.words([*plan_lines(deployment.plan, deployment.estimate, Paint(sys.stdout)), files])
     for notice in deployment.notices:
         context.view.note(f"  {notice}")
+    if refusal is not None:
+        if as_json:
+            context.view.plan(deployment.plan, deployment.estimate)
+        raise refusal
     if out is not None:
         context.view.note(f"  written to {out}: `lmi up {out}` carries out exactly this plan, or refuses")
     context.view.result(
@@ -95,6 +101,16 @@ def command(
         }
     )
     return CHANGES_PENDING if exit_code and not deployment.plan.empty else 0
+
+
+def _refusal(deployment: DeploymentPlan, max_hourly: float | None) -> LmiError | None:
+    """What `lmi up` would raise of this plan."""
+    try:
+        deployment.require_possible()
+        deployment.require_affordable(max_hourly)
+    except LmiError as error:
+        return error
+    return None
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import click
 
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
-from lmi_deploy.cli.shared_options import json_option, place_options
+from lmi_deploy.cli.shared_options import json_option, names_argument, place_options
 from lmi_deploy.errors import UsageRefused
 
 KEY_VARIABLE = "LMI_PROXY_API_KEY"
@@ -17,7 +17,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @click.command("proxy")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@names_argument
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -36,10 +36,11 @@ _KEEPS = "`lmi extend {name} 8h` keeps it"
     metavar="DURATION",
     help="With --watch: the pause between two reads (5s to 1h).  [default: 30s]",
 )
+@click.option("--calls", is_flag=True, help="Also print commands and code that call it.")
 @place_options
 @json_option
 def command(
-    *, name: str | None, watching: bool, every: str | None, where: TargetOptions, as_json: bool
+    *, name: str | None, watching: bool, every: str | None, calls: bool, where: TargetOptions, as_json: bool
 ) -> int:
     """Show the state of a deployment: in-step, drifted, absent, failed.
 
@@ -51,13 +52,19 @@ def command(
     """
     if every is not None and not watching:
         raise UsageRefused("--every needs --watch", hint="add --watch, or omit --every")
+    if calls and watching:
+        raise UsageRefused("--calls and --watch cannot be combined", hint="omit one of them")
     pause = read_duration(every or _EVERY, EVERY)
     context = open_context(as_json=as_json)
     ref = find_deployment(name, context.deps, where)
-    found = (
-        _watch(watched(ref, context.deps, every=pause), context) if watching else status(ref, context.deps)
-    )
-    context.view.result(dataclasses.asdict(found), "" if watching else _words(found))
+    if watching:
+        found = _watch(watched(ref, context.deps, every=pause), context)
+    else:
+        found = status(ref, context.deps, calls=calls)
+    if calls and not found.calls:
+        context.view.note(f"{ref.name}: nothing serves that could be called")
+    text = "\n\n".join(filter(None, (_words(found), found.calls)))
+    context.view.result(dataclasses.asdict(found), "" if watching else text)
     return EXIT[found.standing]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,7 @@ from lmi_deploy.cli.shared_options import (
     yes_option,
 )
 from lmi_deploy.workflows import up
+from lmi_deploy.workflows.call_examples import call_examples
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import DeployOptions
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan
@@ -144,29 +144,18 @@ def _up_one(
     )
     address = deployment.target.address(deployment.ref)
     if options.agreed is None and not (options.detach and deployment.plan.actions):
-        context.view.note(_how_to_invoke(deployment, address), copied=True)
+        context.view.note(_how_to_call(deployment, address), copied=True)
     context.view.result(_how_to_invoke_fields(deployment, address), address)
 
 
-def _how_to_invoke(deployment: DeploymentPlan, address: str) -> str:
-    """Its address, how to invoke it from a shell and from Python, how to stop it."""
-    spec = deployment.spec
-    where, examples = deployment.target.request_examples(spec, address)
-    prompt = (
-        '"What is the capital of France?"' if spec.probe.prompt else f"--body {shlex.quote(spec.probe.body)}"
-    )
-    invoke = f"lmi invoke {spec.name} {prompt}"
-    if deployment.plan.empty:
-        return f"{spec.name} answers at {where}\n  {invoke}"
-    return f"""
-{spec.name} answers at {where}
-
-Invoke it:
-  {invoke}
-{examples}
-Watch and delete it:
-  lmi status {spec.name}    lmi logs {spec.name} -f    lmi down {spec.name}
-"""
+def _how_to_call(deployment: DeploymentPlan, address: str) -> str:
+    """Its address; and of a new deployment how to call it from a shell and from Python, and how to stop it."""
+    spec, ref, target = deployment.spec, deployment.ref, deployment.target
+    server = f" ({spec.place.words})" * bool(spec.place.words)
+    where = f"{spec.name} answers at {address}{server}"
+    if deployment.observed.serving is not None:
+        return f"{where}; `{ref.command('status')} --calls` prints how to call it"
+    return f"\n{where}\n\n{call_examples(ref, target.serving(spec, deployment.artifact), target, address)}\n"
 
 
 def _how_to_invoke_fields(deployment: DeploymentPlan, address: str) -> dict[str, Any]:

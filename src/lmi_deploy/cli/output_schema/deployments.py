@@ -46,13 +46,24 @@ class SeveralUpResult(TypedDict):
     deployments: list[DeploymentResult]
 
 
-class UpOutcomeRow(TypedDict):
+class OutcomeRow(TypedDict):
     """The outcome of one of several deployments."""
 
     deployment: str
     outcome: Literal["ok", "failed"]
-    address: str
     error: str
+
+
+class UpOutcomeRow(OutcomeRow):
+    address: str
+
+
+class DeletedDeployment(DownResult):
+    """That of one deployment in the result of several."""
+
+
+class SeveralDownResult(TypedDict):
+    deployments: list[DeletedDeployment]
 
 
 class PlanResult(TypedDict):
@@ -284,7 +295,7 @@ OUTPUTS: Final[Mapping[str, CommandOutput]] = {
     "rollback": CommandOutput(results=(RollbackResult,)),
     "scale": CommandOutput(results=(ScaleResult,)),
     "extend": CommandOutput(results=(ExtendResult,)),
-    "down": CommandOutput(results=(DownResult,)),
+    "down": CommandOutput(results=(DownResult, SeveralDownResult), rows=(OutcomeRow,)),
     "dashboard": CommandOutput(results=(DashboardResult, DashboardBodyResult)),
     "cost": CommandOutput(results=(CostResult,), rows=(UsageRow,)),
     "gc": CommandOutput(results=(GcResult, IdleResult), rows=(ExpiredRow, IdleRow, OrphanedWeights)),

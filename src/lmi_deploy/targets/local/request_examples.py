@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import shlex
 
-from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.targets.openai_example import openai_example
 
 
-def request_examples(spec: Spec, address: str) -> tuple[str, str]:
-    """Where it answers, and how to invoke it."""
-    body, kind = spec.probe.body, spec.probe.content_type
-    where = f"{address} (runtime {spec.machine.runtime}, {spec.machine.device})"
-    return (
-        where,
-        f"""\
-{openai_example(spec)}\
+def request_examples(ref: DeploymentRef, serving: ServingRecord, probe: ProbeSpec, address: str) -> str:
+    body, kind = probe.body, probe.content_type
+    return f"""\
+{openai_example(ref.name, serving, body)}\
   curl -s {address} \\
     -H 'Content-Type: {kind}' -d {shlex.quote(body)}
 From Python:
@@ -24,5 +22,4 @@ From Python:
   request = urllib.request.Request(
       "{address}", body.encode(), {{"Content-Type": "{kind}"}}
   )
-  print(urllib.request.urlopen(request).read().decode())""",
-    )
+  print(urllib.request.urlopen(request).read().decode())"""

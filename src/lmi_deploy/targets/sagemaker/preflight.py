@@ -24,6 +24,7 @@ from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.quotas import ServiceQuota
 from lmi_deploy.targets.sagemaker.permissions import Policies, Policy, policies
 from lmi_deploy.targets.sagemaker.permissions.load_job_policy import load_sender
+from lmi_deploy.targets.target import PreflightFindings
 
 OPTIONAL_PERMISSIONS: Final = ("logs:", "cloudwatch:PutMetricData", "ec2:Describe")
 """Rights of the role without which an endpoint still serves."""
@@ -55,14 +56,11 @@ class PreflightFinding:
 _Check = tuple[str, Callable[[], Iterable[PreflightFinding]]]
 
 
-def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: str) -> tuple[str, ...]:
-    """Notices. Raises one error for all findings that prevent the plan; makes no request if nothing is created.
-
-    `recipe` is its name for a command line.
-    """
+def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: str) -> PreflightFindings:
+    """What would stop the plan; no request if nothing is created. `recipe` is its name for a command line."""
     creates = plan.has_action(CreateModel) or plan.has_action(Phase.START)
     if not creates and not plan.has_action(SetAlarms):
-        return ()
+        return PreflightFindings()
     # IAM's simulation takes the asterisk of `regions` for a name: only this region is asked.
     spec = replace(spec, place=replace(spec.cloud, regions=()))
     place, cloud = spec.cloud, open_cloud()
@@ -78,21 +76,17 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
         ("the secret", lambda: secret_findings(place.token_secret, place.region, cloud)),
         topic,
     )
-    found = [one for what, check in (checks if creates else (topic,)) for one in _run_check(what, check)]
-    stopping = [one for one in found if one.error is not None]
-    if stopping:
-        raise _refusal(spec.name, stopping)
-    return tuple(one.text for one in found)
+    return _findings(spec.name, checks if creates else (topic,))
 
 
 def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tuple[str, ...]:
-    """The same for `lmi compile`: its job's role, the caller's permissions, and the quota of the instance type."""
+    """Notices; raises what would stop `lmi compile`: the role of its job, the caller's permissions, the quota."""
     place, required = spec.cloud.compile, policies(spec)
     if place is None or required.compile is None:
         return ()
     role, job = place.role, required.compile
     makes_bucket = plan.has_action(MakeBucket)
-    checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
+    checks: tuple[_Check, ...] = (
         ("the role of the job", lambda: role_findings(role, job, cloud, recipe)),
         (
             "your own permissions",
@@ -100,11 +94,7 @@ def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tupl
         ),
         ("the quota", lambda: _job_quota(place, cloud)),
     )
-    found = [one for what, check in checks for one in _run_check(what, check)]
-    stopping = [one for one in found if one.error is not None]
-    if stopping:
-        raise _refusal(spec.name, stopping)
-    return tuple(one.text for one in found)
+    return _notices(_findings(spec.name, checks))
 
 
 def preflight_load(name: str, settings: JobSettings, cloud: Cloud, bucket: str) -> tuple[str, ...]:
@@ -121,14 +111,11 @@ def preflight_load(name: str, settings: JobSettings, cloud: Cloud, bucket: str) 
         )
     )
     quota = partial(_processing_quota, settings.instance, settings.count, cloud, "another instance type")
-    checks: tuple[tuple[str, Callable[[], Iterable[PreflightFinding]]], ...] = (
+    checks: tuple[_Check, ...] = (
         ("the role of the load job", lambda: role_findings(settings.role, rights, cloud, recipe, made=False)),
         ("the quota", quota),
     )
-    found = [one for what, check in checks for one in _run_check(what, check)]
-    if stopping := [one for one in found if one.error is not None]:
-        raise _refusal(name, stopping)
-    return tuple(one.text for one in found)
+    return _notices(_findings(name, checks))
 
 
 def topic_findings(plan: Plan, place: SageMakerPlace, cloud: Cloud) -> Iterator[PreflightFinding]:
@@ -150,6 +137,21 @@ def topic_findings(plan: Plan, place: SageMakerPlace, cloud: Cloud) -> Iterator[
             f"no one is notified: {topic} has no confirmed subscription. Subscribe to it, and confirm the e-mail: aws "
             f"sns subscribe --topic-arn {topic} --protocol email --notification-endpoint YOU@EXAMPLE.COM"
         )
+
+
+def _findings(name: str, checks: Iterable[_Check]) -> PreflightFindings:
+    found = [one for what, check in checks for one in _run_check(what, check)]
+    stopping = [one for one in found if one.error is not None]
+    return PreflightFindings(
+        notices=tuple(one.text for one in found if one.error is None),
+        refusal=_refusal(name, stopping) if stopping else None,
+    )
+
+
+def _notices(findings: PreflightFindings) -> tuple[str, ...]:
+    if findings.refusal is not None:
+        raise findings.refusal
+    return findings.notices
 
 
 def _run_check(what: str, check: Callable[[], Iterable[PreflightFinding]]) -> Iterator[PreflightFinding]:
@@ -199,10 +201,15 @@ def role_findings(
     if why:
         yield PreflightFinding(f"the role {role}: {why}", AccessError, f"{iam}{setup}")
         return
-    for right in cloud.roles.lacking(role, policy.rights):
-        text = f"the role {role} may not {_words(right)}"
-        optional = right.action.startswith(OPTIONAL_PERMISSIONS)
-        yield PreflightFinding(text) if optional else PreflightFinding(text, AccessError, f"{iam}{setup}")
+    lacking = cloud.roles.lacking(role, policy.rights)
+    for right in lacking:
+        if not right.action.startswith(OPTIONAL_PERMISSIONS):
+            yield PreflightFinding(f"the role {role} may not {_words(right)}", AccessError, f"{iam}{setup}")
+    optional = sorted({one.action for one in lacking if one.action.startswith(OPTIONAL_PERMISSIONS)})
+    if optional:
+        yield PreflightFinding(
+            f"the role {role} lacks permissions without which it still works: {', '.join(optional)}"
+        )
 
 
 def deployer_findings(

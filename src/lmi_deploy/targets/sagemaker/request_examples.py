@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import shlex
 
-from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.inference_http import ProbeSpec
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.component_settings import COMPONENT_HEADER
 from lmi_deploy.domain.sagemaker.resource_names import adapter_component_name
+from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.targets.openai_example import openai_example
 
 
-def request_examples(spec: Spec, address: str) -> tuple[str, str]:
-    """Where it answers, and how to invoke it."""
-    body, kind, region = spec.probe.body, spec.probe.content_type, spec.cloud.region
-    shared = spec.cloud.component
-    name, component = (spec.name, "") if shared is None else (shared.endpoint, spec.name)
+def request_examples(ref: DeploymentRef, serving: ServingRecord, probe: ProbeSpec, address: str) -> str:
+    body, kind, region = probe.body, probe.content_type, serving.cloud.region
+    component = ref.name if serving.shared else ""
+    name = serving.shared or ref.name
     header = f" -H '{COMPONENT_HEADER}: {component}'" if component else ""
     argument = f'\n      InferenceComponentName="{component}",' if component else ""
-    return (
-        address,
-        f"""\
-{openai_example(spec)}\
+    return f"""\
+{openai_example(ref.name, serving, body)}\
   {aws_cli_command(name, region, kind, body, component=component)}
   curl -s {address} \\
     -H 'Content-Type: {kind}'{header} -d {shlex.quote(body)} \\
@@ -34,19 +33,15 @@ From Python:
   answer = runtime.invoke_endpoint(
       EndpointName="{name}",{argument} ContentType="{kind}", Body=body
   )
-  print(answer["Body"].read().decode()){_adapters(spec)}""",
-    )
+  print(answer["Body"].read().decode()){_adapters(ref.name, serving)}"""
 
 
-def _adapters(spec: Spec) -> str:
+def _adapters(name: str, serving: ServingRecord) -> str:
     """The names that select them on a shared endpoint."""
-    if not spec.has_adapter_components:
+    if not serving.has_adapter_components:
         return ""
-    named = "".join(
-        f"\n  {adapter.name}: {adapter_component_name(spec.name, adapter.name)}"
-        for adapter in spec.weights.adapters
-    )
-    return f"\nFor an adapter, name its component in place of {spec.name}:{named}"
+    named = "".join(f"\n  {adapter}: {adapter_component_name(name, adapter)}" for adapter in serving.adapters)
+    return f"\nFor an adapter, name its component in place of {name}:{named}"
 
 
 def aws_cli_command(name: str, region: str, content_type: str, body: str, *, component: str = "") -> str:

@@ -128,7 +128,7 @@ def _remaining_endpoint_cost(observed: CloudObserved, prices: Prices) -> str:
     what = f"the endpoint {name} is {endpoint.status}"
     if endpoint.shared:
         what = f"the model {name} is {endpoint.status} on the shared endpoint {endpoint.shared}, which runs"
-    ends = f"`{observed.ref.down_command}` deletes it"
+    ends = f"`{observed.ref.command('down')}` deletes it"
     return f"{what} and still costs {cost}; {ends}" if cost else f"{what} and still costs money; {ends}"
 
 
@@ -139,11 +139,11 @@ def _remaining_job_cost(job: ObservedJob, ref: DeploymentRef, prices: Prices) ->
     if job.purpose == "load":
         ends = f"`lmi gc --region {ref.region}` stops it"
         return f"the load job {job.name} is {job.status} and still costs {cost}; {ends}"
-    ends = f"`lmi up` waits for it, `{ref.down_command}` stops it"
+    ends = f"`lmi up` waits for it, `{ref.command('down')}` stops it"
     return f"the transfer job {job.name} is {job.status} and still costs {cost}; {ends}"
 
 
 def _remaining_compile_cost(job: ObservedJob, ref: DeploymentRef, prices: Prices) -> str:
     cost = _job_hourly(job, prices) or "an unknown price"
-    ends = f"`lmi compile` waits for it, `{ref.down_command}` stops it"
+    ends = f"`lmi compile` waits for it, `{ref.command('down')}` stops it"
     return f"the compile job {job.name} is {job.status} and still costs {cost}; {ends}"

@@ -56,7 +56,7 @@ from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
-from lmi_deploy.targets.target import AccessToken, Hubs, Perform, Target
+from lmi_deploy.targets.target import AccessToken, Hubs, Perform, PreflightFindings, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         except AccessError:
             return ""  # a plan reports it when it observes; policies and files need no such permission
 
-    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> tuple[str, ...]:
+    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> PreflightFindings:
         return preflight(spec, plan, lambda: self.cloud(spec.cloud.region), recipe)
 
     def details(self, observed: CloudObserved) -> StatusDetails:

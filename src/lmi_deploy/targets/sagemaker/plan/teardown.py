@@ -170,6 +170,6 @@ def _other_location_notices(observed: CloudObserved, region: str) -> Iterator[st
         raise Refused(
             words,
             hint="nothing was deleted. Use the credentials of that account (AWS_PROFILE), or name the region: "
-            f"{observed.other_locations[0].down_command}",
+            f"{observed.other_locations[0].command('down')}",
         )
     yield words
