@@ -34,6 +34,18 @@ def test_endpoint_config_queues_and_the_probe_leaves_no_object(app: CloudApp) ->
     assert OUTPUT in app.lmi("status", "tiny").out
 
 
+def test_proxy_is_refused_and_calls_go_through_the_queue(app: CloudApp) -> None:
+    """tests/e2e/test_printed_calls.py runs what is printed."""
+    write_recipe(ASYNC)
+    app.up()
+    refused = app.lmi("proxy", "tiny")
+    assert (refused.code, refused.out) == (2, "")
+    assert "next: ask by `lmi invoke tiny --async`" in refused.err
+    calls = app.lmi("status", "tiny", "--calls").out.partition("Invoke it:")[2]
+    assert "aws sagemaker-runtime invoke-endpoint-async" in calls
+    assert "OpenAI" not in calls
+
+
 def test_up_does_not_wake_an_endpoint_without_instances(app: CloudApp) -> None:
     scaling = "  autoscaling: {min: 0, max: 1, backlog_per_instance: 5}\n"
     write_recipe(ASYNC + scaling)

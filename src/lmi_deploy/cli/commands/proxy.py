@@ -11,6 +11,7 @@ from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, names_argument, place_options
 from lmi_deploy.errors import UsageRefused
+from lmi_deploy.workflows.invoke import require_proxied
 
 KEY_VARIABLE = "LMI_PROXY_API_KEY"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -80,6 +81,8 @@ def command(
         )
     context = open_context(as_json=as_json)
     refs = [find_deployment(name, context.deps, where) for name in names]
+    for ref in refs:
+        require_proxied(ref, context.deps)
     flags = [text for name, value in given.items() for text in (f"--{name}", str(value))]
     environ = {**os.environ, **({KEY_VARIABLE: api_key} if api_key else {})}
     return run_proxy([*flags, *(["--json"] if as_json else [])], refs, environ)
