@@ -39,6 +39,8 @@ def test_validate_reads_the_handler(app: LocalApp) -> None:
     result = app.lmi("validate", "tiny.yaml")
     assert result.code == 0
     assert "tiny.yaml: mine/model.py:1: imports somewhere, which is neither" in result.err
+    result = app.lmi("validate", "tiny.yaml", "--set", "engine=sglang")
+    assert "tiny.yaml:5:11: handler.file: engine sglang is a server of its own" in result.err
 
 
 def test_handler_warnings_and_checks_are_reported(app: LocalApp) -> None:

@@ -108,11 +108,13 @@ def test_error_names_the_step_that_failed(app: LocalApp) -> None:
 
 
 def test_error_that_only_the_log_has_fails_the_rehearsal(app: LocalApp) -> None:
-    line = "2026-11-29T02:59:16.858+00:00 ERROR an adapter could not be registered with a worker adapter=sql why=424 off"
+    line = "2026-11-29T02:59:16.858+00:00 ERROR an adapter could not be registered adapter=sql why=424 off"
     app.servers.next.append(Behaviour(why=f"{line}\n2026-11-29T02:59:17.858+00:00 INFO  ready model=model"))
     with pytest.raises(LmiError) as failed:
         rehearse(app)
-    expected = "the rehearsal failed at: invoke, streamed: the model answers, but its log has 1 error: 424 off"
+    expected = (
+        "the rehearsal failed at: invoke, streamed: the model answers, but its log has 1 error: 424 off"
+    )
     assert failed.value.message == expected
     assert "rehearse --keep" in failed.value.hint
 

@@ -13,7 +13,7 @@ from lmi_deploy.api.recipe_loading import located, parse_text, read, single_reci
 from lmi_deploy.api.session import dependencies, explained
 from lmi_deploy.domain import recipe_keys
 from lmi_deploy.domain.recipe_weights_keys import is_folder
-from lmi_deploy.errors import NotFound, RecipeError
+from lmi_deploy.errors import NotFound, RecipeError, Unresolvable
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.notices import candidate_notices, notices
 
@@ -140,7 +140,11 @@ def _own_code(parsed: recipe_keys.Recipe) -> tuple[list[_Mistake], list[str]]:
     # Imported here, not above: most recipes have no code.
     from lmi_deploy.workflows.handler_validation import recipe_findings
 
-    found = [(each, f"{parsed.handler.file}:{each.line}: {each.what}") for each in recipe_findings(parsed)]
+    try:
+        findings = recipe_findings(parsed)
+    except Unresolvable as refused:
+        return [("handler.file", refused.message.removeprefix("handler.file: "), refused.hint)], []
+    found = [(each, f"{parsed.handler.file}:{each.line}: {each.what}") for each in findings]
     mistakes = [("handler.file", what, each.hint) for each, what in found if each.fatal]
     return mistakes, [f"{what}; {each.hint}" for each, what in found if not each.fatal]
 

@@ -220,7 +220,7 @@ class Deployments:
             raise OpenAIError(503, message, code="model_not_ready", retry_after=5)
         if record.current.serving.is_asynchronous:
             message = (
-                f"{ref.name} is asynchronous: `lmi invoke {ref.name} --async` sends requests to its queue"
+                f"{ref.name} is asynchronous: `{ref.command('invoke')} --async` sends requests to its queue"
             )
             raise bad_request(message, "model")
         codec = codec_of(record.current.serving, ref.name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lmi_deploy.domain.deployment_spec import HandlerSpec, Spec
+from lmi_deploy.catalog.server_version import server_version
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe_keys import Recipe
@@ -44,13 +45,15 @@ def check_own_code(recipe: Recipe, spec: Spec, *, tried_here: bool) -> tuple[str
 
 
 def recipe_findings(recipe: Recipe) -> tuple[HandlerFinding, ...]:
-    """Findings about the recipe's own file, before its model is read."""
+    """Findings about the recipe's own file, before its model is read. Unresolvable if its engine takes none."""
     options = {f"option.{name}": value for name, value in recipe.options} | dict(recipe.properties)
-    entry_point = options.get("option.entryPoint", MODEL_PY)
+    version, _ = server_version(recipe.container.version, recipe.container.image)
+    module = ENGINES[recipe.engine]
+    handler = module.handler(recipe.handler, recipe.task, version=version)
+    entry_point = options.get("option.entryPoint", handler.entry_point)
     if recipe.handler.file is None or recipe.engine == "triton" or entry_point != MODEL_PY:
         return ()
-    folder = Path(recipe.origin).parent
-    packages = ENGINES[recipe.engine].packages(HandlerSpec(entry_point=MODEL_PY, template=None))
+    folder, packages = Path(recipe.origin).parent, module.packages(handler)
     requirements = (
         _read(folder / recipe.requirements).decode("utf-8", "replace") if recipe.requirements else ""
     )
