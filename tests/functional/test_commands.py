@@ -129,7 +129,7 @@ def test_validate_checks_that_own_files_exist(app: LocalApp) -> None:
         f"sub/r.yaml:7:1: requirements: ../requirements.txt: No such file or directory, {hint}\n"
         in result.err
     )
-    Path("sub/own.py").touch()
+    Path("sub/own.py").write_text("def handle(inputs): ...\n")
     Path("requirements.txt").mkdir()
     assert "requirements.txt: Is a directory" in app.lmi("validate", "sub/r.yaml").err
     Path("requirements.txt").rmdir()

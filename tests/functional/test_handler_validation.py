@@ -27,6 +27,22 @@ def test_handler_the_server_would_refuse_is_refused_with_its_line(app: LocalApp)
     assert app.artifacts_left() == []
 
 
+def test_validate_reads_the_handler(app: LocalApp) -> None:
+    write("import somewhere\n\ndef handle():\n    return {}\n")
+    result = app.lmi("validate", "tiny.yaml")
+    assert (result.code, result.out) == (2, "")
+    assert "tiny.yaml:5:11: handler.file: mine/model.py:3: handle() cannot be called with one" in result.err
+    assert "mine/model.py:4: returns a dict" in result.err
+    write(f"import somewhere\n{FINE}")
+    result = app.lmi("validate", "tiny.yaml", "--set", "options.async_mode=true")
+    assert "handle is not asynchronous" in result.err
+    result = app.lmi("validate", "tiny.yaml")
+    assert result.code == 0
+    assert "tiny.yaml: mine/model.py:1: imports somewhere, which is neither" in result.err
+    result = app.lmi("validate", "tiny.yaml", "--set", "engine=sglang")
+    assert "tiny.yaml:5:11: handler.file: engine sglang is a server of its own" in result.err
+
+
 def test_handler_warnings_and_checks_are_reported(app: LocalApp) -> None:
     write(f"import somewhere\n{FINE}")
     result = app.lmi("plan")

@@ -35,14 +35,34 @@ def test_serving_properties_become_a_recipe(app: LocalApp) -> None:
 def test_folder_with_weights_and_handler_becomes_a_recipe(app: LocalApp) -> None:
     folder = Path("old")
     folder.mkdir()
-    for name in ("model.py", "requirements.txt", "model.safetensors", "helper.py"):
+    for name in ("requirements.txt", "model.safetensors", "helper.py"):
         (folder / name).touch()
+    (folder / "model.py").write_text("def handle(inputs): ...\n")
     found = app.lmi("import", "old", "--local", "-o", "new.yaml", "--json").result
     recipe = parse(Path("new.yaml").read_text(), "new.yaml")
     assert (recipe.name, recipe.model_id, recipe.engine) == ("old", "./old", "custom")
     assert (recipe.handler.file, recipe.requirements) == ("./old/model.py", "./old/requirements.txt")
     assert "not imported: helper.py" in found["notes"]
     assert app.lmi("validate", "new.yaml").code == 0
+
+
+def test_folder_with_nothing_but_a_handler_becomes_a_recipe_that_can_be_deployed(app: LocalApp) -> None:
+    Path("mine/__pycache__").mkdir(parents=True)
+    Path("mine/__pycache__/model.pyc").touch()
+    Path("mine/model.py").write_text("from djl_python import Output\n\ndef handle(inputs): ...\n")
+    refused = app.lmi("init", "mine")
+    assert refused.code == 2
+    assert (
+        "`lmi import FOLDER` writes the recipe of a model.py of your own, with engine: custom" in refused.err
+    )
+    assert app.lmi("import", "mine", "--local").code == 0
+    recipe = parse(Path("mine.yaml").read_text(), "mine.yaml")
+    assert (recipe.model_id, recipe.engine, recipe.handler.file) == ("./mine/", "custom", "./mine/model.py")
+    up = app.lmi("up", "mine.yaml", "--yes", "--no-probe")
+    assert up.code == 0, up.err
+    other = app.lmi("plan", "mine.yaml", "--set", "engine=accelerate")
+    assert "none of the 2 files are selected as weights" in other.err
+    assert "needs `engine: custom` (`lmi docs write-a-handler`)" in other.err
 
 
 def test_archive_is_imported_without_unpacking_its_weights(app: LocalApp) -> None:

@@ -163,4 +163,5 @@ def test_adapter_is_refused_with_its_base_model(app: LocalApp) -> None:
     result = app.lmi("init", "org/lora")
     assert result.code == 2
     assert "org/lora is an adapter" in result.err
-    assert "its base model is org/base" in result.err
+    assert "name this one there: adapters: {NAME: ID}" in result.err
+    assert "`lmi init org/base` writes that recipe" in result.err

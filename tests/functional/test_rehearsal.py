@@ -18,6 +18,7 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.sources.stand_in_folder import StandInSource, write_stand_in
 from lmi_deploy.ui.rehearsal_text import report_lines
 from lmi_deploy.workflows.rehearse import Rehearsal
+from tests.support.fake_servers import Behaviour
 from tests.support.local_app import RECIPE, LocalApp
 from tests.support.recipe_parsing import parse
 
@@ -104,6 +105,18 @@ def test_error_names_the_step_that_failed(app: LocalApp) -> None:
         rehearse(app, differing=("model.py",))
     assert failed.value.message.startswith("the rehearsal failed at: up: deployed files differ")
     assert failed.value.hint.endswith("rehearse it again; nothing was paid for")
+
+
+def test_error_that_only_the_log_has_fails_the_rehearsal(app: LocalApp) -> None:
+    line = "2026-11-29T02:59:16.858+00:00 ERROR an adapter could not be registered adapter=sql why=424 off"
+    app.servers.next.append(Behaviour(why=f"{line}\n2026-11-29T02:59:17.858+00:00 INFO  ready model=model"))
+    with pytest.raises(LmiError) as failed:
+        rehearse(app)
+    expected = (
+        "the rehearsal failed at: invoke, streamed: the model answers, but its log has 1 error: 424 off"
+    )
+    assert failed.value.message == expected
+    assert "rehearse --keep" in failed.value.hint
 
 
 def test_report_fits_80_columns_and_is_data(app: LocalApp) -> None:

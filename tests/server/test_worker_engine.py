@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import time
 from pathlib import Path
 
@@ -34,6 +35,15 @@ from djl_python import Output
 def handle(inputs):
     return None if inputs.is_empty() else Output().add(str(os.getpid()))
 """
+TENSORS = """
+from djl_python import Output
+
+def handle(inputs):
+    if inputs.is_empty():
+        return None
+    (first, second) = inputs.get_as_numpy()
+    return Output().add_as_numpy([first + 1, second.T])
+"""
 NO_RETRY = "engine=Python\nminWorkers={0}\nmaxWorkers={0}\n"
 
 
@@ -55,6 +65,32 @@ def test_handler_file_in_a_subfolder_is_found(tmp_path: Path) -> None:
     (folder / "model.py").rename(folder / "code" / "handler.py")
     with serving(folder) as served:
         assert served.post({})[0] == 200
+
+
+def nd_list(*arrays: tuple[str, str, tuple[int, ...], bytes]) -> bytes:
+    """DJL's wire form of tensors (name of the type, order of the bytes, shape, data), which is not numpy's."""
+    packed = struct.pack(">i", len(arrays))
+    for kind, order, shape, data in arrays:
+        text = [struct.pack(">h", len(word)) + word.encode() for word in ("NDAR", "default", kind)]
+        packed += text[0] + struct.pack(">ib", 3, 0) + text[1] + text[2]
+        packed += struct.pack(f">i{len(shape)}q", len(shape), *shape)
+        packed += struct.pack(f">i{len(shape)}h", len(shape), *b"?" * len(shape))
+        packed += order.encode() + struct.pack(">i", len(data)) + data
+    return packed
+
+
+def test_tensors_are_read_and_written_as_nd_lists(tmp_path: Path) -> None:
+    numbers = struct.pack(">2f", 1.5, -2), struct.pack("<4i", 1, 2, 3, 4)
+    with serving(write_model(tmp_path / "m", TENSORS)) as served:
+        connection = served.connect()
+        body = nd_list(("FLOAT32", ">", (2,), numbers[0]), ("INT32", "<", (2, 2), numbers[1]))
+        connection.request("POST", "/invocations", body, {"Content-Type": "tensor/ndlist"})
+        response = connection.getresponse()
+        results = struct.pack("<2f", 2.5, -1), struct.pack("<4i", 1, 3, 2, 4)
+        assert (response.status, response.read()) == (
+            200,
+            nd_list(("FLOAT32", "<", (2,), results[0]), ("INT32", "<", (2, 2), results[1])),
+        )
 
 
 def end_worker(served: RunningServer, pid: int) -> None:

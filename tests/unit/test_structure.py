@@ -193,7 +193,6 @@ SMALL_MODULES_WITH_A_REASON = {
         (
             "planning/traceback_error.py",
             "targets/local/request_examples.py",
-            "targets/sagemaker/request_examples.py",
             "weights/uploader_selection.py",
         ),
         "decides, and its importer reads or writes",

@@ -13,7 +13,7 @@ from lmi_deploy.api.recipe_loading import located, parse_text, read, single_reci
 from lmi_deploy.api.session import dependencies, explained
 from lmi_deploy.domain import recipe_keys
 from lmi_deploy.domain.recipe_weights_keys import is_folder
-from lmi_deploy.errors import NotFound, RecipeError
+from lmi_deploy.errors import NotFound, RecipeError, Unresolvable
 from lmi_deploy.errors.recipe_problem import Problem
 from lmi_deploy.recipe.checks.notices import candidate_notices, notices
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # `lmi validate` has no use for the ports
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Keys of a recipe and their values, or texts as after `--set`."""
+_Mistake = tuple[str, str, str]
+"""Key, what is wrong, what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +118,39 @@ def check(recipe: Recipe, *, hub: bool, deps: Callable[[], Dependencies]) -> Val
     try:
         parsed = recipe.parse()
         require_valid_experiment(parsed, recipe.overlay, recipe.overrides)
-        if not hub and not is_folder(parsed.model_id):
-            return Validation(notices=(*notices(parsed), *candidate_notices(parsed)))
-        return _judged(recipe, parsed, deps())
+        mistakes, of_code = _own_code(parsed)
+        of_model: Sequence[str] = ()
+        fit = ""
+        if hub or is_folder(parsed.model_id):
+            of_fit, of_model, fit = _judged(parsed, deps())
+            mistakes += of_fit
+        if mistakes:
+            overlay, sets = recipe.overlay, recipe.overrides
+            raise RecipeError(located(mistakes, recipe.text, recipe.origin, overlay=overlay, sets=sets))
     except RecipeError as error:
         return Validation(problems=error.problems)
+    found_here = (*notices(parsed), *candidate_notices(parsed))
+    return Validation(notices=(*of_code, *of_model, *found_here), fit=fit)
 
 
-def _judged(recipe: Recipe, parsed: recipe_keys.Recipe, deps: Dependencies) -> Validation:
-    """The verdict of `lmi fit`. RecipeError with what the engine refuses of this model, each at its line."""
+def _own_code(parsed: recipe_keys.Recipe) -> tuple[list[_Mistake], list[str]]:
+    """What the server would refuse of handler.file, and what may fail in it."""
+    if parsed.handler.file is None:
+        return [], []
+    # Imported here, not above: most recipes have no code.
+    from lmi_deploy.workflows.handler_validation import recipe_findings
+
+    try:
+        findings = recipe_findings(parsed)
+    except Unresolvable as refused:
+        return [("handler.file", refused.message.removeprefix("handler.file: "), refused.hint)], []
+    found = [(each, f"{parsed.handler.file}:{each.line}: {each.what}") for each in findings]
+    mistakes = [("handler.file", what, each.hint) for each, what in found if each.fatal]
+    return mistakes, [f"{what}; {each.hint}" for each, what in found if not each.fatal]
+
+
+def _judged(parsed: recipe_keys.Recipe, deps: Dependencies) -> tuple[list[_Mistake], tuple[str, ...], str]:
+    """What the engine refuses of this model, notes, and the verdict of `lmi fit`."""
     # Imported here, not above: most recipes are checked without their model.
     from lmi_deploy.planning.model_compatibility import path_of
     from lmi_deploy.workflows.model_validation import judge_model
@@ -132,16 +158,8 @@ def _judged(recipe: Recipe, parsed: recipe_keys.Recipe, deps: Dependencies) -> V
     try:
         found = judge_model(parsed, deps)
     except NotFound as missing:
-        mistakes = [("model_id", missing.message, missing.hint)]
-    else:
-        mistakes = [(path_of(one), one.what, one.hint) for one in found.mistakes]
-    if mistakes:
-        text = recipe.text
-        raise RecipeError(
-            located(mistakes, text, recipe.origin, overlay=recipe.overlay, sets=recipe.overrides)
-        )
-    found_here = (*notices(parsed), *candidate_notices(parsed))
-    return Validation(notices=(*found.notes, *found_here), fit=found.fit)
+        return [("model_id", missing.message, missing.hint)], (), ""
+    return [(path_of(one), one.what, one.hint) for one in found.mistakes], found.notes, found.fit
 
 
 def _texts(given: Overrides) -> tuple[str, ...]:

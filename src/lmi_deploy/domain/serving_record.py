@@ -199,6 +199,11 @@ class ServingRecord:
         return component.place.endpoint if component else ""
 
     @property
+    def is_asynchronous(self) -> bool:
+        """SageMaker: whether its requests wait in a queue, and their responses are objects in S3."""
+        return isinstance(self.place, SageMakerServing) and bool(self.place.async_output)
+
+    @property
     def cloud(self) -> SageMakerServing:
         """Its place, if that is SageMaker: for the modules of target sagemaker."""
         assert isinstance(self.place, SageMakerServing)

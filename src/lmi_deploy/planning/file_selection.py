@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from lmi_deploy.domain.deployment_spec import WeightsSpec
 from lmi_deploy.domain.gathered_facts import FileEntry, ModelListing
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.recipe_weights_keys import Files
 from lmi_deploy.errors import Unresolvable
 
@@ -34,12 +35,22 @@ _FOLDERS = ("original/", "onnx/", "openvino/", "coreml/", "metal/", "gguf/", ".g
 Reason = Callable[[FileEntry], str]
 
 
-def select(listing: ModelListing, files: Files, *, remote_code: bool) -> WeightsSpec:
-    """The files to transfer, sorted by path; Unresolvable if no weights would be among them."""
-    reason = _reason(listing, files, remote_code=remote_code)
+def files_of(recipe: Recipe, listing: ModelListing) -> WeightsSpec:
+    """`select` of the recipe's own model."""
+    own_code = recipe.engine == "custom"
+    return select(listing, recipe.files, remote_code=recipe.trust_remote_code, own_code=own_code)
+
+
+def select(listing: ModelListing, files: Files, *, remote_code: bool, own_code: bool = False) -> WeightsSpec:
+    """The files to transfer, sorted by path; Unresolvable if no weights would be among them. `own_code`: only the
+    user's code knows what its files are, and all go along if none is named as weights usually are.
+    """
+    is_unknown = own_code and not any(entry.path.endswith(WEIGHTS) for entry in listing.files)
+    reason = _own_reason(files) if is_unknown else _reason(listing, files, remote_code=remote_code)
     verdicts = [(entry, reason(entry)) for entry in sorted(listing.files, key=lambda entry: entry.path)]
     chosen = tuple(entry for entry, why in verdicts if not why)
-    _require_weights(listing, chosen, files)
+    if not (is_unknown and chosen):
+        _require_weights(listing, chosen, files)
     left_out = Counter(why for _, why in verdicts if why)
     return WeightsSpec(files=chosen, left_out=tuple(sorted(left_out.items())))
 
@@ -82,6 +93,13 @@ def _reason(listing: ModelListing, files: Files, *, remote_code: bool) -> Reason
         if path.endswith(".py"):
             return "" if remote_code else "code (trust_remote_code is false)"
         return "" if path.endswith(_NEEDED) and not _about(path) else "not needed to serve"
+
+    return reason
+
+
+def _own_reason(files: Files) -> Reason:
+    def reason(entry: FileEntry) -> str:
+        return "compiled code" if "__pycache__/" in entry.path else _by_pattern(entry.path, files)
 
     return reason
 
@@ -130,5 +148,6 @@ def _require_weights(listing: ModelListing, chosen: Sequence[FileEntry], files: 
         )
     raise Unresolvable(
         f"{listing.model_id} at {listing.commit[:8]}: none of the {len(listing.files)} files are selected as weights",
-        hint="check the repository's files, and `files:` in the recipe",
+        hint="check the repository's files, and `files:` in the recipe; a handler of your own without weights, or with "
+        "others than lmi knows, needs `engine: custom` (`lmi docs write-a-handler`)",
     )

@@ -28,7 +28,7 @@ from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.additional_models import additional_models, with_adapter_options, with_draft_slot
 from lmi_deploy.planning.compilation import with_compiled_options
 from lmi_deploy.planning.default_timeouts import loading_timeout
-from lmi_deploy.planning.file_selection import require_shards, select
+from lmi_deploy.planning.file_selection import files_of, require_shards
 from lmi_deploy.planning.image_build import with_built_image
 from lmi_deploy.planning.task_detection import architecture_of, detect_task, refuse_unusual
 from lmi_deploy.sizing.neuron_pipeline import neuron_degree
@@ -80,7 +80,7 @@ def resolve(recipe: Recipe, facts: Facts, place_of: PlaceOf) -> Spec:
 
 
 def _own_files(recipe: Recipe, facts: Facts) -> WeightsSpec:
-    weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
+    weights = files_of(recipe, facts.listing)
     require_shards(weights, facts.shards, recipe.files)
     if facts.in_place is None:
         return weights

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from lmi_deploy.domain.djl_serving import MODEL_PY
 from lmi_deploy.domain.gathered_facts import ModelListing
 from lmi_deploy.domain.recipe_keys import Task
 from lmi_deploy.errors import Unresolvable
@@ -155,9 +156,12 @@ def require_model(listing: ModelListing) -> None:
     refuse_unusual(listing)
     if not any(entry.path.endswith(WEIGHTS) for entry in listing.files):
         content = "no weights file" if listing.files else "it is empty: no weights file"
+        own_code = any(entry.path == MODEL_PY for entry in listing.files)
         raise Unresolvable(
             f"{listing.model_id}: {content} (*{', *'.join(WEIGHTS)})",
-            hint="name a folder with config.json, *.safetensors and the tokenizer's files; `hf download NAME "
+            hint="`lmi import FOLDER` writes the recipe of a model.py of your own, with engine: custom"
+            if own_code
+            else "name a folder with config.json, *.safetensors and the tokenizer's files; `hf download NAME "
             "--local-dir DIR` creates one",
         )
 
@@ -168,8 +172,8 @@ def unusual_files(paths: Collection[str]) -> DetectedTask | None:
         return DetectedTask(
             kind="adapter",
             evidence="it has adapter_config.json, but no config.json",
-            advice="merge its weights into the base model (peft: merge_and_unload, save_pretrained), then deploy "
-            "the merged folder",
+            advice="write a recipe for its base model, and name this one there: adapters: {NAME: ID} (`lmi docs "
+            "serve-adapters`)",
             servable=False,
         )
     if any(path.endswith(".gguf") for path in paths) and not any(path.endswith(WEIGHTS) for path in paths):

@@ -218,6 +218,11 @@ class Deployments:
         if record.current is None:
             message = f"{ref.name} does not answer yet; `{ref.command('status')}` shows its state"
             raise OpenAIError(503, message, code="model_not_ready", retry_after=5)
+        if record.current.serving.is_asynchronous:
+            message = (
+                f"{ref.name} is asynchronous: `{ref.command('invoke')} --async` sends requests to its queue"
+            )
+            raise bad_request(message, "model")
         codec = codec_of(record.current.serving, ref.name)
         shared = record.current.serving.shared
         endpoint = target.inference_endpoint(replace(ref, shared=shared))

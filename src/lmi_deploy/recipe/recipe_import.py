@@ -10,6 +10,7 @@ from typing import Final
 
 from lmi_deploy.catalog import options
 from lmi_deploy.domain.deployment_names import name_for
+from lmi_deploy.domain.djl_serving import MODEL_PY
 from lmi_deploy.errors import RecipeError, UsageRefused
 from lmi_deploy.recipe.import_engines import EngineMatch, choose_engine
 from lmi_deploy.recipe.import_settings import ImportSource, merged_settings
@@ -64,10 +65,13 @@ def import_recipe(
 ) -> ImportedRecipe:
     """UsageRefused if no model is named anywhere. What the server of `version` would drop is left out, with a note."""
     settings, variables = merged_settings(source.properties, source.environment)
-    model = model_id or source.weights or settings.get("option.model_id", "")
+    model = model_id or source.weights or settings.get("option.model_id")
+    # Code without weights: its folder is all that the server gets.
+    model = model or source.model_py.removesuffix(MODEL_PY)
     if not model:
         raise UsageRefused(
-            f"{source.origin}: names no model (option.model_id, option.s3url, HF_MODEL_ID), and holds no weights",
+            f"{source.origin}: names no model (option.model_id, option.s3url, HF_MODEL_ID), and holds neither weights "
+            "nor a model.py",
             hint="add --model owner/name, an s3:// prefix or a folder",
         )
     settings["option.model_id"] = model

@@ -154,7 +154,9 @@ class InferenceApi:
 
 
 async def _submit(pool: Pool, job: QueuedRequest, requested: ModelInput) -> None:
-    """As `ModelInfo.ModelThread` of the real server: a query or form that names an unknown adapter is not run."""
+    """As `ModelInfo.ModelThread` of the real server, a query or form that names an unknown adapter is not run: 503, as
+    `ModelServerTest` expects. SageMaker's header reaches the handler, and DJL's own handlers answer 424.
+    """
     if refused := pool.adapters.refused(requested.entry("adapter")):
         job.settle(WorkerResponse(503, refused))
     else:

@@ -6,19 +6,20 @@ import json
 from typing import Any, Final
 
 from lmi_deploy.domain.openai_client import client_lines
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.serving_record import ServingRecord
 
 _ADDRESS: Final = "http://127.0.0.1:8000"
 """Of `lmi proxy`, unless --port says otherwise."""
 
 
-def openai_example(name: str, serving: ServingRecord, body: str) -> str:
+def openai_example(ref: DeploymentRef, serving: ServingRecord, body: str) -> str:
     """Lines that send the probe again; empty for a deployment whose requests have no form in OpenAI's API."""
-    call = _call(name, serving, body)
-    if not call:
+    call = _call(ref.name, serving, body)
+    if not call or serving.is_asynchronous:
         return ""
     return f"""\
-With OpenAI's client library, through `lmi proxy {name}`, which prints its key and runs until Ctrl-C:
+With OpenAI's client library, through `{ref.command("proxy")}`, which prints its key and runs until Ctrl-C:
 {client_lines(_ADDRESS)}  {call}
 Without it:
 """

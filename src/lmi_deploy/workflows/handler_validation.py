@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PROPERTIES
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.engines.registry import ENGINES
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.handler_syntax import HandlerFinding, HandlerRequirements, check_handler
 from lmi_deploy.planning.worker_packages import worker_packages
@@ -40,6 +42,24 @@ def check_own_code(recipe: Recipe, spec: Spec, *, tried_here: bool) -> tuple[str
         raise _refused(file, fatal)
     lines = [f"{file}:{finding.line}: {finding.what}; {finding.hint}" for finding in found]
     return (*lines, f"{file}: {RAN}; {_TRIED_HERE if tried_here else _TRIED}")
+
+
+def recipe_findings(recipe: Recipe) -> tuple[HandlerFinding, ...]:
+    """Findings about the recipe's own file, before its model is read. Unresolvable if its engine takes none."""
+    options = {f"option.{name}": value for name, value in recipe.options} | dict(recipe.properties)
+    version, _ = server_version(recipe.container.version, recipe.container.image)
+    module = ENGINES[recipe.engine]
+    handler = module.handler(recipe.handler, recipe.task, version=version)
+    entry_point = options.get("option.entryPoint", handler.entry_point)
+    if recipe.handler.file is None or recipe.engine == "triton" or entry_point != MODEL_PY:
+        return ()
+    folder, packages = Path(recipe.origin).parent, module.packages(handler)
+    requirements = (
+        _read(folder / recipe.requirements).decode("utf-8", "replace") if recipe.requirements else ""
+    )
+    return check_handler(
+        _read(folder / recipe.handler.file), _handler_requirements(options, packages, requirements)
+    )
 
 
 def folder_findings(folder: Path) -> tuple[HandlerFinding, ...]:

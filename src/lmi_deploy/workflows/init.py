@@ -107,7 +107,7 @@ def _require_model(listing: ModelListing, deps: Dependencies) -> None:
     except Unresolvable as refused:
         found = read_json(deps.hub(listing.model_id), listing, "adapter_config.json")
         if base := found.get("base_model_name_or_path"):
-            refused.hint = f"{refused.hint}; its base model is {base}"
+            refused.hint = f"{refused.hint}; `lmi init {base}` writes that recipe"
         raise
 
 

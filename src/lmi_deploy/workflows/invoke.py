@@ -12,7 +12,7 @@ from lmi_deploy.domain.djl_serving import usual_reason
 from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead, Turn
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE
-from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
+from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.engines.inference_codec import codec_of, streams_adapters
 from lmi_deploy.errors import DeployFailed, LmiError, NotFound, UsageRefused
 from lmi_deploy.workflows.awaiting_copies import CopyAwaiter, CopyWait
@@ -88,12 +88,15 @@ def invoke(
     yield from _count(decoder.close(), measured, ref, now=measured.total_seconds)
 
 
-def is_asynchronous(serving: ServingRecord) -> bool:
-    return isinstance(serving.place, SageMakerServing) and bool(serving.place.async_output)
+def require_proxied(ref: DeploymentRef, deps: Dependencies) -> None:
+    """OnlyAsynchronous for a deployment whose requests are queued. One that does not serve yet may do so later."""
+    record = deps.targets[ref.target].read_record(ref)
+    if record is not None and record.current is not None:
+        _require_direct(ref, record.current.serving)
 
 
 def _require_direct(ref: DeploymentRef, serving: ServingRecord) -> None:
-    if is_asynchronous(serving):
+    if serving.is_asynchronous:
         raise OnlyAsynchronous(
             f"{ref.name}: it is asynchronous: it takes no request that waits for the response",
             hint=f"ask by `{ref.command('invoke')} --async`",

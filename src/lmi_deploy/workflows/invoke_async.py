@@ -13,7 +13,7 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.inference_codec import codec_of
 from lmi_deploy.errors import DeployFailed, Interrupted, UsageRefused
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.invoke import is_asynchronous, require_adapter, require_serving
+from lmi_deploy.workflows.invoke import require_adapter, require_serving
 
 INTERVALS: Final = (0.5, 1.0, 2.0, 5.0)
 _LOOK_EVERY: Final = 6
@@ -27,7 +27,7 @@ def submit(
 ) -> AsyncTicket:
     """UsageRefused if the deployment answers directly, or the request is too large."""
     queue, serving = deps.targets[ref.target].async_requests(ref), require_serving(ref, deps)
-    if not is_asynchronous(serving):
+    if not serving.is_asynchronous:
         raise UsageRefused(
             f"{ref.name}: it is not asynchronous",
             hint="omit --async, or add `endpoint: {asynchronous: {}}` to the recipe and run `lmi up`",

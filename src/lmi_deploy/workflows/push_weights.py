@@ -13,7 +13,7 @@ from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.weights import BucketRequest, Manifest, weights_name
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.additional_models import additional_models, with_adapter_options
-from lmi_deploy.planning.file_selection import INDEX, require_shards, select
+from lmi_deploy.planning.file_selection import INDEX, files_of, require_shards
 from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.weights import WeightsStore as WeightsStore
@@ -65,7 +65,7 @@ def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
         )
     hub = deps.hub(recipe.model_id)
     listing = hub.listing(model_location(recipe), recipe.revision)
-    weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)
+    weights = files_of(recipe, listing)
     require_shards(weights, shards(read_json(hub, listing, INDEX)), recipe.files)
     facts = Facts(
         listing=listing,

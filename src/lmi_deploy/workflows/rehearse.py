@@ -25,6 +25,7 @@ from lmi_deploy.domain.rehearsal_report import (
     rehearsed,
 )
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError
+from lmi_deploy.planning.log_lines import is_routine, read_line
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.planning.stand_in_model import stand_in_model
 from lmi_deploy.planning.worker_packages import worker_packages
@@ -244,6 +245,7 @@ class Rehearsal:
         self._done(outcome_of(chunks))
         yield self._begin("invoke, streamed")
         self._done(streamed_outcome(ref, spec, deps))
+        _require_no_errors(ref, deps)
 
     def _bad_requests(self, deployment: DeploymentPlan, deps: Dependencies) -> Iterator[Event]:
         ref, spec = deployment.ref, deployment.spec
@@ -297,3 +299,18 @@ class Rehearsal:
     def _done(self, outcome: str) -> None:
         seconds = self.user.clock.monotonic() - self._began
         self.steps.append(RehearsalStep(name=self.step, outcome=outcome, seconds=seconds))
+
+
+def _require_no_errors(ref: DeploymentRef, deps: Dependencies) -> None:
+    """DeployFailed for an error that is only in the log, such as an adapter that was not registered. Later the log has
+    errors of the bad requests.
+    """
+    log = deps.targets[ref.target].logs(ref, follow=False)
+    lines = (read_line(number, text) for number, text in enumerate(log, 1) if not is_routine(text))
+    errors = [line.text for line in lines if line.severity == "error"]
+    if errors:
+        raise DeployFailed(
+            f"the model answers, but its log has {counted(len(errors), 'error')}: {errors[0]}",
+            hint="correct the cause; `lmi rehearse --keep` leaves everything running, with the log",
+            details=errors[1:10],
+        )

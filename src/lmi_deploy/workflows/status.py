@@ -107,7 +107,7 @@ def status(ref: DeploymentRef, deps: Dependencies, *, calls: bool = False) -> St
         earlier=tuple(_earlier(target.earlier(observed))),
         metrics=target.recent_metrics(observed),
         candidate_metrics=target.recent_metrics(observed, candidate=True),
-        calls=call_examples(observed.ref, current.serving, target, details.address)
+        calls=call_examples(observed.ref, current.serving, target, target.address(observed.ref))
         if calls and current
         else "",
     )

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lmi_deploy.domain.action import Phase
+from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import CandidateSpec, Spec
 from lmi_deploy.domain.events import Event, Notice
-from lmi_deploy.domain.gathered_facts import CompiledModel, Facts
+from lmi_deploy.domain.gathered_facts import CloudFacts, CompiledModel, Facts
 from lmi_deploy.domain.local_actions import BuildEnvironment, BuildImage, FetchWeights
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint, DeleteSharedEndpoint
-from lmi_deploy.errors import DeployFailed, LmiError, NoCapacity, NotCompiled, QuotaExceeded, UsageRefused
+from lmi_deploy.errors import (
+    DeployFailed,
+    LmiError,
+    NoCapacity,
+    NoCredentials,
+    NotCompiled,
+    QuotaExceeded,
+    UsageRefused,
+)
 from lmi_deploy.planning.adapter_checks import adapter_notes
 from lmi_deploy.planning.additional_models import with_adapter_options
 from lmi_deploy.planning.model_compatibility import ModelReview
@@ -22,6 +32,7 @@ from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.recipe.checks.notices import notices as recipe_notices
+from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.targets.model_compiler import ModelCompiler
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -29,7 +40,7 @@ from lmi_deploy.workflows.deploy import AS_USUAL, DeployOptions, deploy, send_pr
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.fit import require_fit
-from lmi_deploy.workflows.gather_facts import gather
+from lmi_deploy.workflows.gather_facts import gather, gather_model
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.handler_validation import check_own_code
 from lmi_deploy.workflows.hardware_selection import choose_instance
@@ -40,6 +51,7 @@ from lmi_deploy.workflows.safetensors_headers import gathered_checkpoint
 
 _SHARED_ENDPOINT = (CreateSharedEndpoint, DeleteSharedEndpoint)
 """Other deployments create and delete it between a plan and the lock of this one."""
+_NO_ACCOUNT: Final = "000000000000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +95,23 @@ def of_candidate() -> Iterator[None]:
         raise
 
 
+def rendered_files(recipe: Recipe, deps: Dependencies) -> Artifact:
+    """The files that are deployed. They are the same in every account: without credentials, none is asked."""
+    try:
+        return render(resolve_recipe(recipe, deps).spec)
+    except NoCredentials:
+        region = recipe.endpoint.region or USUAL_REGION
+        cloud = CloudFacts(
+            account=_NO_ACCOUNT, partition="aws", region=region, principal="", bucket=_NO_ACCOUNT
+        )
+        return render(_resolved(recipe, replace(gather_model(recipe, deps), cloud=cloud), deps).spec)
+
+
 def _resolve_version(recipe: Recipe, deps: Dependencies) -> ResolvedRecipe:
-    facts = gather(recipe, deps)
+    return _resolved(recipe, gather(recipe, deps), deps)
+
+
+def _resolved(recipe: Recipe, facts: Facts, deps: Dependencies) -> ResolvedRecipe:
     recipe = with_adapter_options(recipe, facts)
     region, current = (facts.cloud.region, facts.cloud.instance) if facts.cloud else ("", "")
     recipe, of_instance = choose_instance(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
@@ -32,6 +33,18 @@ def test_endpoint_config_queues_and_the_probe_leaves_no_object(app: CloudApp) ->
     assert stored(app) == []
     assert planned(app) == []
     assert OUTPUT in app.lmi("status", "tiny").out
+
+
+def test_proxy_is_refused_and_calls_go_through_the_queue(app: CloudApp) -> None:
+    """tests/e2e/test_printed_calls.py runs what is printed."""
+    write_recipe(ASYNC)
+    app.up()
+    refused = app.lmi("proxy", "tiny")
+    assert (refused.code, refused.out) == (2, "")
+    assert re.search(r"next: ask by `lmi invoke tiny .*--async`", refused.err)
+    calls = app.lmi("status", "tiny", "--calls").out.partition("Invoke it:")[2]
+    assert "aws sagemaker-runtime invoke-endpoint-async" in calls
+    assert "OpenAI" not in calls
 
 
 def test_up_does_not_wake_an_endpoint_without_instances(app: CloudApp) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from lmi_deploy.bench.deployment_target import deployed_target
 from lmi_deploy.domain.inference_http import ResponseHead
 from lmi_deploy.domain.weights import manifest_key, weights_prefix
 from lmi_deploy.errors import AccessError
+from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from tests.support.cloud_app import RECIPE, REF, CloudApp, write_recipe
 from tests.support.fake_hosting import ok_response
+from tests.support.local_app import no_cloud
 from tests.support.old_records import schema_1_text
 
 CHANGED = ("--set", "options.dtype=fp32")
@@ -583,3 +586,13 @@ def test_render_works_without_aws_permissions(app: CloudApp) -> None:
     app.cloud.roles.denied.add("sagemaker:CreateModel")
     assert app.lmi("render", "-o", "out").code == 0
     assert (Path("out") / "serving.properties").is_file()
+
+
+def test_render_without_credentials_writes_the_same_files(app: CloudApp) -> None:
+    with_account = app.lmi("render", "-o", "out", "--json").result["digest"]
+    app.target = lambda target: (
+        replace(target, cloud=no_cloud) if isinstance(target, SageMakerTarget) else target
+    )
+    without = app.lmi("render", "-o", "other", "--json")
+    assert (without.code, without.result["digest"]) == (0, with_account), without.err
+    assert app.lmi("plan").code != 0

@@ -53,6 +53,19 @@ def test_safetensors_and_their_companions_are_selected_with_reasons() -> None:
     )
 
 
+def test_all_files_go_with_own_code_if_none_is_known_as_weights() -> None:
+    """Only the code of the user knows what they are; of a repository with weights the usual ones go."""
+    files = listing("__pycache__/model.pyc", "model.py", "table.npy")
+    found = select(files, Files(), remote_code=False, own_code=True)
+    assert [file.path for file in found.files] == ["model.py", "table.npy"]
+    ignoring = select(files, Files(ignore=("*.py",)), remote_code=False, own_code=True)
+    assert [file.path for file in ignoring.files] == ["table.npy"]
+    with pytest.raises(Unresolvable, match="none of the 3 files"):
+        select(files, Files(ignore=("*",)), remote_code=False, own_code=True)
+    with pytest.raises(Unresolvable, match="only as pickle"):
+        select(listing("model.py", "model.pt"), Files(), remote_code=False, own_code=True)
+
+
 def test_consolidated_weights_alone_are_selected() -> None:
     assert chosen("config.json", "consolidated.safetensors")[0] == ["config.json", "consolidated.safetensors"]
 

@@ -138,7 +138,9 @@ def test_folder_without_a_handler_is_refused(tmp_path: Path) -> None:
     ("text", "features", "asynchronous"),
     [
         ("engine=Python\n", "vllm", True),
+        ("engine=Python\noption.rolling_batch=auto\n", "vllm", True),
         ("engine=Python\n", "", False),
+        ("engine=Python\noption.rolling_batch=auto\n", "", False),
         ("engine=Python\noption.rolling_batch=disable\n", "vllm", False),
         ("engine=Python\nbatch_size=2\n", "vllm", False),
     ],
@@ -148,7 +150,7 @@ def test_vllm_image_serves_text_generation_in_async_mode(
 ) -> None:
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     found = settings(tmp_path, text, environ={"SERVING_FEATURES": features})
-    assert found.async_mode is asynchronous
+    assert (found.async_mode, found.initialise["rolling_batch"]) == (asynchronous, "disable")
     assert found.recommended_entry_point.endswith("vllm_async_service" if asynchronous else "huggingface")
 
 

@@ -1,4 +1,4 @@
-"""The lines after `lmi up` that show OpenAI's client library; tests/e2e/test_openai_clients.py runs them."""
+"""The lines after `lmi up` that show OpenAI's client library; tests/e2e/test_printed_calls.py runs them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lmi_deploy.targets.openai_example import openai_example
 from tests.support.factories import facts, recipe, resolve
 
 CLIENT = 'client = OpenAI(base_url="http://127.0.0.1:8000/v1", api_key=os.environ["LMI_PROXY_API_KEY"])'
+HERE = DeploymentRef(name="m", target="local")
 
 
 def _served(extra: str) -> tuple[ServingRecord, ProbeSpec]:
@@ -41,7 +42,7 @@ def _served(extra: str) -> tuple[ServingRecord, ProbeSpec]:
 )
 def test_printed_example_sends_the_probe_through_the_proxy(extra: str, call: str) -> None:
     record, probe = _served(extra)
-    lines = openai_example("m", record, probe.body).splitlines()
+    lines = openai_example(HERE, record, probe.body).splitlines()
     assert "`lmi proxy m`" in lines[0]
     assert CLIENT in lines[3]
     assert lines[4].strip() == f"print({call})"
@@ -49,7 +50,6 @@ def test_printed_example_sends_the_probe_through_the_proxy(extra: str, call: str
 
 def test_no_openai_example_is_printed_if_the_body_has_another_form() -> None:
     record, probe = _served("probe: {body: '[1, 2]'}\n")
-    assert openai_example("m", record, probe.body) == ""
-    ref = DeploymentRef(name="m", target="local")
-    examples = request_examples(ref, record, probe, "http://127.0.0.1:1/invocations")
+    assert openai_example(HERE, record, probe.body) == ""
+    examples = request_examples(HERE, record, probe, "http://127.0.0.1:1/invocations")
     assert examples.startswith("  curl -s http://127.0.0.1:1/invocations")

@@ -11,6 +11,7 @@ from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.shared_options import json_option, names_argument, place_options
 from lmi_deploy.domain.openai_client import PROXY_KEY_VARIABLE
+from lmi_deploy.workflows.invoke import require_proxied
 
 
 @click.command("proxy")
@@ -74,6 +75,8 @@ def command(
 
     context = open_context(as_json=as_json)
     refs = [find_deployment(name, context.deps, where) for name in names]
+    for ref in refs:
+        require_proxied(ref, context.deps)
     flags = [text for name, value in given.items() for text in (f"--{name}", str(value))]
     environ = {**os.environ, **({PROXY_KEY_VARIABLE: api_key} if api_key else {})}
     return run_proxy([*flags, *(["--json"] if as_json else [])], refs, environ)

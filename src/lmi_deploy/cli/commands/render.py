@@ -12,7 +12,6 @@ from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options
 from lmi_deploy.domain.number_text import counted
 from lmi_deploy.errors import Refused
-from lmi_deploy.planning.render import render
 from lmi_deploy.workflows import up
 
 
@@ -36,7 +35,7 @@ def command(
     The location of the weights is a placeholder, `{{weights}}`, which the target replaces.
     """
     context = open_context(as_json=as_json)
-    artifact = render(up.resolve_recipe(read_recipe(recipe, overlay=overlay, sets=sets), context.deps).spec)
+    artifact = up.rendered_files(read_recipe(recipe, overlay=overlay, sets=sets), context.deps)
     if output.exists() and any(output.iterdir()):
         raise Refused(f"{output}: the folder is not empty", hint="nothing was written. Name a new folder")
     with writing(output):

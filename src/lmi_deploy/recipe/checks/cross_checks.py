@@ -88,6 +88,19 @@ def _custom(partial: ParsedFields) -> Iterator[Problem]:
         yield partial.problem("probe.body", what, 'such as probe: {body: \'{"inputs": "OK"}\'}')
 
 
+def _vllm_here(partial: ParsedFields) -> Iterator[Problem]:
+    """On this machine vLLM runs behind DJL's service alone, unless an image has both."""
+    elsewhere = (
+        partial.value("endpoint.target") != "local" or partial.value("endpoint.runtime") == "container"
+    )
+    has_image = bool({"container.image", "container.build"} & partial.found.keys())
+    engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
+    if engine == "vllm" and "handler.file" in partial.found and not elsewhere and not has_image:
+        what = "engine vllm, the default, runs on this machine behind its own service alone"
+        hint = "set engine: custom or accelerate, or endpoint.runtime: container with an image"
+        yield partial.problem("handler.file", what, hint)
+
+
 def _image_server(partial: ParsedFields) -> Iterator[Problem]:
     engine = partial.value("engine", "")
     if engine in IMAGE_SERVERS:
@@ -278,6 +291,7 @@ RULES: tuple[Rule, ...] = (
     _instances,
     _handler,
     _custom,
+    _vllm_here,
     _image_server,
     _probe,
     _probe_body,

@@ -133,7 +133,7 @@ def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ServingProper
     engine = {**merged, **around.over}.get("engine", "Python")
     if engine not in ("Python", "MPI"):
         raise InvalidSettings(f"{folder / SERVING_PROPERTIES}: Deep learning engine not found: {engine}")
-    merged = _lmi_defaults(folder, merged, environ) | merged
+    merged |= _lmi_defaults(folder, merged, environ)
     # Registration settings are applied, but not passed to the handler.
     response = {**merged, **around.over}
     limits = _limits(response, defaults, environ)
@@ -162,22 +162,19 @@ def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ServingProper
 
 
 def _lmi_defaults(folder: Path, merged: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Keys that the LMI image adds if the model does not set them: a text-generation model on an image with vLLM is
-    served in async mode.
+    """Keys that the server sets for a model with a config.json, after `LmiConfigRecommender` of 0.36: the rolling batch
+    `auto` means none, and an image with vLLM or TensorRT-LLM generates text in async mode.
     """
     architectures = _architectures(folder, merged)
     if architectures is None:
         return {}
     if merged.get("batch_size", "1") != "1":
         return {"option.rolling_batch": "disable"}
+    if merged.get("option.rolling_batch", "auto") != "auto":
+        return {}
     generates = any(name.endswith(_GENERATES) for name in architectures)
-    if (
-        generates
-        and merged.get("option.rolling_batch", "auto") == "auto"
-        and _lmi_service(environ) is not None
-    ):
-        return {"option.rolling_batch": "disable", "option.async_mode": "true"}
-    return {}
+    is_async = generates and _lmi_service(environ) is not None
+    return {"option.rolling_batch": "disable"} | ({"option.async_mode": "true"} if is_async else {})
 
 
 def _lmi_service(environ: Mapping[str, str]) -> str | None:

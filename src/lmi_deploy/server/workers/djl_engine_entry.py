@@ -6,6 +6,8 @@ library only, never imported by lmi.
 Observed in a real 0.36 (recordings s67, s83) and in its `service_loader.py`: a handler file is executed once per
 look-up (as entry point, then twice for formatters), under the name `model_` and 8 digits of the MD5 of its path,
 which is then in `sys.modules`. So pickling its classes fails, and module-level weights load three times.
+
+The engine's NDLists call `ndarray.newbyteorder`, which numpy 2 removed; numpy 1 has no wheels for Python 3.13.
 """
 
 from __future__ import annotations
@@ -32,11 +34,21 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
+def load_tensor_format(path: Path) -> None:
+    """The engine's NDLists, over the dtype's `newbyteorder`, which numpy 1 and 2 have."""
+    module = ModuleType("djl_python.np_util")
+    vars(module)["newbyteorder"] = lambda array, order: array.view(array.dtype.newbyteorder(order))
+    source = path.read_text(encoding="utf-8").replace("nd.newbyteorder(", "newbyteorder(nd, ")
+    exec(compile(source, path, "exec"), vars(module))
+    sys.modules[module.__name__] = module
+
+
 def main() -> None:
     engine = Path(sys.argv[1])
     sys.argv = sys.argv[1:]
     # As if the engine itself had been started: its folder is first on the path, ours is not on it.
     sys.path[0] = str(engine.parent)
+    load_tensor_format(engine.parent / "djl_python" / "np_util.py")
     service_loader = importlib.import_module("djl_python.service_loader")
     load_as_module = service_loader.load_model_service
 

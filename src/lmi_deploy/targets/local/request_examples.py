@@ -13,7 +13,7 @@ from lmi_deploy.targets.openai_example import openai_example
 def request_examples(ref: DeploymentRef, serving: ServingRecord, probe: ProbeSpec, address: str) -> str:
     body, kind = probe.body, probe.content_type
     return f"""\
-{openai_example(ref.name, serving, body)}\
+{openai_example(ref, serving, body)}\
   curl -s {address} \\
     -H 'Content-Type: {kind}' -d {shlex.quote(body)}
 From Python:

@@ -11,7 +11,7 @@ from lmi_deploy.domain.number_text import counted, size_text
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.s3_address import Prefix
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.file_selection import select
+from lmi_deploy.planning.file_selection import files_of
 
 _OURS: Final = ("artifacts/", "async/", "deployments/", "jobs/", "manifests/")
 """Folders of a bucket of lmi whose objects it deletes."""
@@ -41,7 +41,7 @@ def in_place_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
     """The container gets every object under the prefix, whether or not it needs it."""
     if facts.in_place is None:
         return
-    chosen = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code).files
+    chosen = files_of(recipe, facts.listing).files
     needed = {file.path for file in chosen}
     others = sorted(
         (file for file in facts.listing.files if file.path not in needed), key=lambda file: -file.size
