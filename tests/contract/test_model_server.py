@@ -308,7 +308,7 @@ def test_models_cannot_be_registered_over_the_serving_port(server_case: ServerCa
     _, port = server_case.ready("a")
     link = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     link.request("POST", f"/models?url=file:{server_case.root}/a/&model_name=b")
-    assert link.getresponse().status == 404
+    assert link.getresponse().status == 403
     link.close()
     assert invoke(port) == "hello"
 

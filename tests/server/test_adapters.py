@@ -262,7 +262,7 @@ def test_adapter_refused_at_the_start_is_logged(tmp_path: Path) -> None:
 
 def test_control_socket_registers_adapters_without_management(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", NOTES, PROPERTIES), "--management", "control") as served:
-        assert ask(served, "GET", "/adapters")[0] == 404
+        assert ask(served, "GET", "/adapters")[0] == 403
         register = {"do": "manage", "method": "POST", "target": "/adapters?name=a&src=b"}
         assert served.send_request(register)["status"] == 200
         listed = json.loads(served.send_request({"do": "manage", "target": "/models/m/adapters"})["body"])
