@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -157,9 +158,10 @@ def require_model(listing: ModelListing) -> None:
     if not any(entry.path.endswith(WEIGHTS) for entry in listing.files):
         content = "no weights file" if listing.files else "it is empty: no weights file"
         own_code = any(entry.path == MODEL_PY for entry in listing.files)
+        folder = shlex.quote(listing.model_id) if listing.model_id.startswith("/") else "FOLDER"
         raise Unresolvable(
             f"{listing.model_id}: {content} (*{', *'.join(WEIGHTS)})",
-            hint="`lmi import FOLDER` writes the recipe of a model.py of your own, with engine: custom"
+            hint=f"`lmi import {folder}` writes the recipe of a model.py of your own, with engine: custom"
             if own_code
             else "name a folder with config.json, *.safetensors and the tokenizer's files; `hf download NAME "
             "--local-dir DIR` creates one",
