@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -43,7 +44,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--lag", default="0", help="the emulator's --lag (0)")
     parser.add_argument("--jobs", type=int, default=2, help="lives at once (2)")
     parser.add_argument(
-        "--kinds", type=_kinds, default=[*KINDS], metavar="KIND,...", help=f"{', '.join(KINDS)} (all)"
+        "--kinds", type=_kinds, default="", metavar="KIND,...", help=f"{', '.join(KINDS)} (all)"
     )
     parser.add_argument("--only", type=int, metavar="SEED", help="this one life or round, alone")
     parser.add_argument("--json", action="store_true", help="the summary as one line of JSON")
@@ -51,6 +52,11 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def _kinds(text: str) -> list[str]:
+    if not text:
+        missing = [program for program in ("podman", "docker-registry") if shutil.which(program) is None]
+        if missing:
+            print(f"no lives of kind image: {' and '.join(missing)} not found", file=sys.stderr)
+        return [kind for kind in KINDS if not (missing and kind == "image")]
     kinds = text.split(",")
     if unknown := set(kinds) - set(KINDS):
         raise argparse.ArgumentTypeError(
@@ -83,15 +89,13 @@ def rounds(aws: Emulated, folder: Path, kinds: Sequence[str], *, count: int, see
 
 
 @contextmanager
-def account(folder: Path, *flags: str, containers: bool) -> Iterator[Emulated]:
+def account(folder: Path, *flags: str, containers: bool, images: bool) -> Iterator[Emulated]:
     with ExitStack() as stack:
-        if not containers:
-            yield stack.enter_context(emulator(folder, *flags))
-            return
-        registry = stack.enter_context(image_registry(folder))
-        variables = {"LMI_CONTAINER_ENGINE": "podman", "LMI_CONTAINER_FLAGS": FLAGS}
-        more = (*flags, "--registry", registry)
-        yield stack.enter_context(emulator(folder, *more, containers=True, variables=variables))
+        variables: dict[str, str] = {}
+        if images:
+            flags += ("--registry", stack.enter_context(image_registry(folder)))
+            variables = {"LMI_CONTAINER_ENGINE": "podman", "LMI_CONTAINER_FLAGS": FLAGS}
+        yield stack.enter_context(emulator(folder, *flags, containers=containers, variables=variables))
 
 
 def lived(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Outcome]]:
@@ -108,7 +112,7 @@ def lived(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Outcom
         place = folder / f"{sort}-{containers}"
         place.mkdir()
         flags = ("--speed", SPEED[containers], "--lag", given.lag)
-        with account(place, *flags, containers=containers) as aws:
+        with account(place, *flags, containers=containers, images="image" in kinds) as aws:
             if sort == "rounds":
                 first, number = (given.seed, count) if given.only is None else (given.only - FAULTS_FROM, 1)
                 found = rounds(aws, place, kinds, count=number, seed=first)

@@ -25,9 +25,9 @@ def aws(tmp_path: Path) -> Iterator[Emulated]:
         yield running
 
 
-@pytest.mark.parametrize("seed", [1, 7])
-def test_lifecycle_with_random_kills_converges(aws: Emulated, tmp_path: Path, seed: int) -> None:
-    outcome = killed_lifecycle(aws, tmp_path, seed)
+@pytest.mark.parametrize(("seed", "kind"), [(1, "plain"), (7, "shared")])
+def test_lifecycle_with_random_kills_converges(aws: Emulated, tmp_path: Path, seed: int, kind: str) -> None:
+    outcome = killed_lifecycle(aws, tmp_path, seed, kind)
     assert not outcome.wrong, "\n".join(outcome.wrong)
     assert remaining(aws) == {}
 
