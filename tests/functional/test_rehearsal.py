@@ -109,7 +109,10 @@ def test_error_names_the_step_that_failed(app: LocalApp) -> None:
 
 def test_error_that_only_the_log_has_fails_the_rehearsal(app: LocalApp) -> None:
     line = "2026-11-29T02:59:16.858+00:00 ERROR an adapter could not be registered adapter=sql why=424 off"
-    app.servers.next.append(Behaviour(why=f"{line}\n2026-11-29T02:59:17.858+00:00 INFO  ready model=model"))
+    no_gpu = 'E1129 05:04:26.1 29805 cuda.cc:1] "CudaDriverHelper has not been initialized."'
+    app.servers.next.append(
+        Behaviour(why=f"{no_gpu}\n{line}\n2026-11-29T02:59:17.858+00:00 INFO  ready model=model")
+    )
     with pytest.raises(LmiError) as failed:
         rehearse(app)
     expected = (
