@@ -14,7 +14,6 @@ from lmi_deploy.catalog import (
     vllm_arguments,
 )
 from lmi_deploy.catalog.amis import AMIS
-from lmi_deploy.catalog.server_version import engine_image
 from lmi_deploy.recipe.option_descriptions import engine_options, values_text
 
 _REGION = "us-east-1"
@@ -39,7 +38,7 @@ lmi images djl-lmi --version 0.36.0          # one address alone, for scripts
 
 The engine decides the family ([engines](engines.md)). `container.version` picks the image. It
 is the server's version (`0.36.0`), or a tag that AWS published in addition to those of the SDK (`0.36.0-lmi20`).
-Without it, `lmi` takes the newest version whose options it knows. Set it if an upgrade of `lmi` must not change it.
+Without it, `lmi` takes the newest version that it knows. Set it if an upgrade of `lmi` must not change the image.
 `container.image` is any image in your own ECR. Region and partition decide the registry's account and host name.
 `lmi` refuses a version that does not exist and says why: `djl-deepspeed` ends with 0.27.0 because the server
 removed DeepSpeed, and there is no image of 0.37.
@@ -106,8 +105,8 @@ ignores an option that it does not know, so `lmi` refuses the option and names t
 is the image `0.36.0-lmi27...`; a range without an end means "and newer". This page lists the values of the newest
 version that knows the option; `lmi validate` uses the values of the recipe's image.
 
-Without `container.version`, the recipe's image is `{newest}`, the newest whose arguments of vLLM `lmi` knows. It
-checks a newer image against lmi{known}, and says so.
+Without `container.version`, the recipe's image is the newest one, `{newest}`. `lmi` knows the arguments of vLLM up to
+lmi{known}; it checks a newer image against lmi{known}, and says so.
 
 Sources: {source} ({date}); {vllm} ({vllm_date}).
 
@@ -188,7 +187,7 @@ def options_page() -> str:
         date=date,
         vllm=vllm_source,
         vllm_date=vllm_date,
-        newest=engine_image("vllm", "", _REGION).tag,
+        newest=images.image("djl-lmi", "", _REGION).tag,
         known=vllm_arguments.images()[-1],
     )
     parts = [head.rstrip("\n")]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.catalog import images, options
+from lmi_deploy.catalog import images
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import Unresolvable
 
@@ -102,8 +102,8 @@ def require_engine(engine: str, version: str) -> None:
 
 
 def engine_image(engine: str, version: str, region: str, *, device: str = "gpu") -> images.Image:
-    """The image of an engine for a server version; without one, the newest that contains the engine, and of LMI's the
-    newest whose options are all known. `device` matters for a family with images for several.
+    """The image of an engine for a server version, or for the newest one that contains it. `device` matters for a
+    family with images for several.
 
     Raises Unresolvable if there is none.
     """
@@ -114,8 +114,7 @@ def engine_image(engine: str, version: str, region: str, *, device: str = "gpu")
     if device == "cpu" and f"{family}-cpu" in images.families():
         family = f"{family}-cpu"
     span = SPANS.get(engine)
-    default = span.last if span else options.newest_image() if family == "djl-lmi" else ""
-    return images.image(family, version or default, region, device=device)
+    return images.image(family, version or (span.last if span else ""), region, device=device)
 
 
 def recipe_server(recipe: Recipe) -> Server | None:
@@ -127,7 +126,7 @@ def recipe_server(recipe: Recipe) -> Server | None:
 def shipped_server(engine: str, version: str | None, image: str | None, *, local: bool) -> Server | None:
     """The server of the very image that a recipe ships. None: it is unknown, as in an image of the user's own.
 
-    Without a version it is the engine's image by default; on this machine lmi has its own.
+    Without a version it is the newest image of the family; on this machine lmi has its own.
     """
     if image is None and not local:
         with suppress(Unresolvable):

@@ -21,10 +21,6 @@ instance_type: ml.g5.xlarge
 """
 
 
-NEWER = "container: {version: 0.38.0}\n"
-"""An image that the tables do not know."""
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -117,8 +113,7 @@ def test_valid_values_depend_on_the_image_version(name: str, value: str, image: 
 @pytest.mark.parametrize(
     ("version", "image", "local", "server"),
     [
-        (None, None, False, "0.36.0/lmi28"),
-        ("0.38.0", None, False, "0.38.0/lmi29"),
+        (None, None, False, "0.38.0/lmi29"),
         ("0.36.0", None, False, "0.36.0/lmi27"),
         ("0.36.0-lmi28", None, False, "0.36.0/lmi28"),
         ("0.34.0", None, False, "0.34.0/lmi16"),
@@ -145,27 +140,28 @@ def refused(text: str) -> str:
     return "\n".join(map(str, caught.value.problems))
 
 
-def test_option_removed_from_vllm_is_refused_for_the_image_by_default() -> None:
+def test_option_removed_from_vllm_is_refused_for_the_newest_image() -> None:
     old, new = "container: {version: 0.34.0}\n", ""
     options = "options: {swap_space: 4}\n"
     parse(RECIPE + old + options, "chat.yaml")
     found = refused(RECIPE + new + options)
-    assert "swap_space: removed in 0.36.0/lmi23: vllm on server 0.36.0/lmi28" in found
+    assert "swap_space: removed in 0.36.0/lmi23: vllm on server 0.38.0/lmi29" in found
 
 
 def test_image_newer_than_the_table_gives_a_notice() -> None:
-    (told,) = notices(parse(RECIPE + NEWER + "options: {max_num_seqs: 4}\n", "chat.yaml"))
+    (told,) = notices(parse(RECIPE + "options: {max_num_seqs: 4}\n", "chat.yaml"))
     assert "vLLM 0.26.0 (0.36.0-lmi28)" in told
     assert "0.38.0/lmi29" in told
-    assert notices(parse(RECIPE + "options: {max_num_seqs: 4}\n", "chat.yaml")) == ()
+    pinned = "container: {version: 0.36.0-lmi28}\noptions: {max_num_seqs: 4}\n"
+    assert notices(parse(RECIPE + pinned, "chat.yaml")) == ()
 
 
 def test_unknown_option_of_a_newer_image_gives_a_notice() -> None:
     fresh = "options: {quite_unheard_thing: 4}\n"
-    told = notices(parse(RECIPE + NEWER + fresh, "chat.yaml"))
+    told = notices(parse(RECIPE + fresh, "chat.yaml"))
     assert "lmi does not know whether 0.38.0/lmi29 supports quite_unheard_thing" in told[1]
-    assert "unknown to vllm" in refused(RECIPE + fresh)
-    assert "did you mean max_num_seqs" in refused(RECIPE + NEWER + "options: {max_num_seq: 4}\n")
+    assert "unknown to vllm" in refused(RECIPE + "container: {version: 0.36.0-lmi28}\n" + fresh)
+    assert "did you mean max_num_seqs" in refused(RECIPE + "options: {max_num_seq: 4}\n")
 
 
 @pytest.mark.parametrize(

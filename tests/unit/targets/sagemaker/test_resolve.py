@@ -34,7 +34,7 @@ def test_short_recipe_resolves_every_value() -> None:
     assert (place.account, place.partition, place.region) == (ACCOUNT, "aws", "us-east-1")
     assert place.bucket == CLOUD.bucket
     assert place.role == f"arn:aws:iam::{ACCOUNT}:role/lmi-endpoint"
-    assert place.image == f"{LMI}0.36.0-lmi28.0.0-cu130"
+    assert place.image == f"{LMI}0.38.0-lmi29.0.0-cu130"
     assert place.placements == (Placement(instance="ml.g5.xlarge", volume_gb=0, host_ami=NEW_HOST),)
     assert (place.count, place.delivery, place.travel.via) == (1, "s3", "stream")
     assert (place.model_download, place.startup_timeout) == (600, 600)
