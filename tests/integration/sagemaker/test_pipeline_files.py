@@ -106,7 +106,7 @@ def test_action_plans_comments_deploys_and_removes_a_preview(aws: Emulated, runn
 def test_action_stops_at_an_error(aws: Emulated, runner: Runner) -> None:
     dear = runner.action(command="up", recipe="recipe.yaml", max_hourly="0.01")
     assert (dear.returncode, "may cost" in dear.stderr) == (5, True), dear.stderr
-    assert "### No plan" in (runner.folder / "summary.md").read_text()
+    assert "**`lmi up` refuses it**" in (runner.folder / "summary.md").read_text()
     assert runner.action(command="down").returncode == 2
     assert runner.action(command="destroy").returncode == 2
     injected = runner.action(command="validate", recipe="$(touch owned)\nrecipe.yaml")
