@@ -9,7 +9,7 @@ from lmi_deploy.api.recipe_loading import read_recipe, recipes_here
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import RECIPE_SUFFIXES, Recipe
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import NoCredentials, UsageRefused
+from lmi_deploy.errors import UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
     from lmi_deploy.workflows.dependencies import Dependencies
@@ -69,8 +69,11 @@ def _by_name(name: str, deps: Dependencies, where: TargetOptions) -> DeploymentR
     if where.target or where.region:
         target = where.target or "sagemaker"
         return DeploymentRef(name=name, target=target, region=where.region)
+    # Imported here, not above: `lmi validate` has no use for it.
+    from lmi_deploy.workflows.list_deployments import is_aws_reachable
+
     other_location = DeploymentRef(name=name, target="sagemaker")
-    return other_location if _reachable(deps) else replace(other_location, target="local")
+    return other_location if is_aws_reachable(deps) else replace(other_location, target="local")
 
 
 def _in_our_account(local: list[DeploymentRef], deps: Dependencies) -> list[DeploymentRef]:
@@ -79,17 +82,6 @@ def _in_our_account(local: list[DeploymentRef], deps: Dependencies) -> list[Depl
         return local
     own = [ref for ref in local if ref.account in ("", deps.cloud(ref.region).caller.account)]
     return own or local
-
-
-def _reachable(deps: Dependencies) -> bool:
-    """Whether AWS can be queried: a machine without any credentials has only its local deployments.
-
-    Refused credentials and a failed network are errors: a deployment that cannot be looked up is not absent.
-    """
-    try:
-        return "sagemaker" in deps.targets and bool(deps.cloud("").caller.account)
-    except NoCredentials:
-        return False
 
 
 def known(deps: Dependencies, where: TargetOptions = ANYWHERE) -> tuple[DeploymentRef, ...]:

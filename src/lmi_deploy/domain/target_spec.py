@@ -77,7 +77,7 @@ class LocalPlace:
 
     @property
     def words(self) -> str:
-        """What serves there, for people."""
+        """The runtime and the device, as they are shown behind its address."""
         return f"runtime {self.runtime}, {self.device}"
 
 

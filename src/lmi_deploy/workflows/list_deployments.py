@@ -250,7 +250,8 @@ def look_in_other_regions(
 ) -> OtherRegions:
     """Lists every region that the account has enabled. What this identity may not list is named, and no error."""
     if ref.is_here:
-        return OtherRegions(not_looked_at=_unreachable(deps), nearest=_nearest(ref.name, known))
+        left = () if is_aws_reachable(deps) else ("AWS (no credentials)",)
+        return OtherRegions(not_looked_at=left, nearest=_nearest(ref.name, known))
     rows = list_deployments((), ListScope(everywhere=True, all_regions=True), deps)
     listed = [row.ref for row in rows.rows]
     return OtherRegions(
@@ -261,11 +262,15 @@ def look_in_other_regions(
     )
 
 
-def _unreachable(deps: Dependencies) -> tuple[str, ...]:
+def is_aws_reachable(deps: Dependencies) -> bool:
+    """Whether AWS can be queried: a machine without any credentials has only its local deployments.
+
+    Refused credentials and a failed network are errors: a deployment that cannot be looked up is not absent.
+    """
     try:
-        return () if deps.cloud("").caller.account else ("AWS",)
+        return "sagemaker" in deps.targets and bool(deps.cloud("").caller.account)
     except NoCredentials:
-        return ("AWS (no credentials)",)
+        return False
 
 
 def _nearest(name: str, refs: Sequence[DeploymentRef]) -> str:
