@@ -108,12 +108,15 @@ class RunningProxy:
 
 
 @contextmanager
-def proxy(home: Path, *flags: str, environ: Mapping[str, str] | None = None) -> Iterator[RunningProxy]:
-    """`lmi proxy --json` as a user starts it; `home` has the records."""
+def proxy(
+    home: Path, *flags: str, environ: Mapping[str, str] | None = None, open_files: int | None = None
+) -> Iterator[RunningProxy]:
+    """`lmi proxy --json` as a user starts it; `home` has the records, `open_files` is its limit of open files."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     command = [sys.executable, "-m", "lmi_deploy", "proxy", "--port", "0", "--json", *flags]
+    limit = [] if open_files is None else ["sh", "-c", f'ulimit -n {open_files}; exec "$@"', "sh"]
     process = subprocess.Popen(
-        command,
+        [*limit, *command],
         env={**kept, "LMI_STATE_HOME": str(home / "state"), "AWS_CONFIG_FILE": "/nowhere", **(environ or {})},
         stdout=subprocess.PIPE,
         text=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import resource
 import shutil
 import signal
 import socket
@@ -297,15 +296,7 @@ def test_key_is_generated_where_none_is_given(talks: RunningProxy) -> None:
 
 
 def test_silent_clients_do_not_lock_out_others(home: Path, served: RunningServer) -> None:
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, files[1]))  # the proxy inherits it
-    try:
-        starting = proxy(home)
-        running = starting.__enter__()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, files)
-    with contextlib.ExitStack() as opened:
-        opened.push(starting)
+    with proxy(home, open_files=128) as running, contextlib.ExitStack() as opened:
         kept = running.connect()
         kept.request("GET", "/v1/models", headers=running.authorization)
         assert kept.getresponse().read()
