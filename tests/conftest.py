@@ -24,6 +24,15 @@ os.environ["NO_COLOR"] = "1"
 # Every command makes boto3 sessions of its own, each of which reads AWS's models again and derives the same of them.
 botocore_caches.install()
 
+_LONGEST = (
+    *("e2e/test_quickstart.py", "functional/test_bench_run.py", "sagemaker/test_crash_matrix.py"),
+    *("server/test_recordings.py", "sagemaker/test_signals.py", "functional/test_bench_experiment.py"),
+    *("contract/test_model_server.py", "sagemaker/test_parallel_up.py", "emulator/test_program.py"),
+    *("e2e/test_sagemaker.py", "handlers/test_text_generation.py", "functional/test_bench_requests.py"),
+    *("functional/test_published_experiments.py", "proxy/test_local.py", "handlers/test_failing_handlers.py"),
+)
+"""Those of more than 40 s, as measured on 2026-11-29; the order matters little, that they are first does."""
+
 # The first draw of text builds Hypothesis' character tables: seconds on a fresh clone or a busy machine.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -39,7 +48,12 @@ def pytest_runtestloop() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """versitygw is built with Go, for a minute and a half: `make test` needs Python and make alone."""
+    """The files that take longest come first, so that nothing waits for them at the end.
+
+    versitygw is built with Go, for a minute and a half: `make test` needs Python and make alone.
+    """
+    first = {name: place for place, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: first.get(f"{item.path.parent.name}/{item.path.name}", len(first)))
     for item in items:
         values = getattr(getattr(item, "callspec", None), "params", {}).values()
         names = (*getattr(item, "fixturenames", ()), *(one for one in values if isinstance(one, str)))

@@ -34,11 +34,6 @@ ENDS_WITHIN = 20.0
 """Seconds that a step has after Ctrl-C to end what it started."""
 TIERS = {"test": "not landing and not long", "landing": "landing and not long", "long": "long"}
 """Pytest's expression for the tests of each tier."""
-LONGEST = (
-    *("tests/functional/test_bench_run.py", "tests/server/test_recordings.py"),
-    *("tests/integration/sagemaker/test_signals.py", "tests/functional/test_bench_experiment.py"),
-)
-"""They start first, so that nothing waits for them at the end."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Step:
         if not self.folders:
             return self.commands
         tests = (*self.folders, *(f"--ignore={folder}" for folder in self.besides))
-        # In the order given: by itself, xdist would start files of few tests last, however long these take.
+        # In the order of tests/conftest.py: by itself, xdist starts files of few tests last, however long these take.
         several = ("-n", str(self.processes), "--dist", "loadfile", "--no-loadscope-reorder")
         parallel = several if self.processes > 1 else ()
         report = ("-o", "junit_family=xunit1", f"--junitxml={self.report(folder)}")
@@ -92,7 +87,7 @@ STAGES: tuple[tuple[Step, ...], ...] = (
         Step(
             "programs",
             ("test", "landing", "long"),
-            folders=(*LONGEST, "tests/e2e", "tests/integration", "tests"),
+            folders=("tests",),
             besides=("tests/unit", "tests/golden", "tests/clients", "tests/engines"),
             processes=4,
         ),

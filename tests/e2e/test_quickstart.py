@@ -92,6 +92,7 @@ def test_status_ls_and_logs_show_the_deployment(installed: Installed, up: dict[s
     assert "Python engine started." in installed.run("logs", "quickstart").stdout
 
 
+@pytest.mark.landing
 def test_changed_recipe_takes_over_the_address_without_losing_a_request(
     installed: Installed, up: dict[str, object]
 ) -> None:
@@ -136,6 +137,7 @@ def test_down_leaves_no_file_process_or_open_port(installed: Installed, up: dict
     assert installed.run("status", "quickstart").returncode == 4
 
 
+@pytest.mark.landing
 def test_ctrl_c_while_the_model_loads_is_reported_and_up_continues(installed: Installed) -> None:
     import signal
 
@@ -163,6 +165,7 @@ def test_ctrl_c_while_the_model_loads_is_reported_and_up_continues(installed: In
     assert installed.run("down", "--yes", "quickstart").returncode == 0
 
 
+@pytest.mark.landing
 def test_picture_shows_a_run_of_this_version(installed: Installed) -> None:
     text = transcript([str(installed.lmi)], installed.environment)
     assert CANARY not in text

@@ -181,6 +181,7 @@ def test_experiment_whose_variant_fails_its_rehearsal_measures_the_others(
     assert (place.left(), place.processes()) == ([], [])
 
 
+@pytest.mark.landing
 def test_artifact_is_the_one_that_render_writes(place: Place) -> None:
     recipe = str(RECIPES / "qwen2.5-7b-vllm.yaml")
     rehearsed = result_of(place.lmi.run("rehearse", recipe, "--json").stdout)

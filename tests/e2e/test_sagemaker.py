@@ -81,26 +81,28 @@ def test_recipe_becomes_an_endpoint_and_down_deletes_everything(account: Account
     assert json.loads(up.splitlines()[-1])["ok"]
 
     assert "Paris" in account.run("invoke", NAME, "What is the capital of France?")
-    assert "Paris" in account.run("invoke", NAME, "--stream", "What is the capital of France?")
     account.run("plan", RECIPE, "--exit-code")
     assert "in-step" in account.run("status", NAME)
-
-    account.run("up", RECIPE, "--yes", "--set", "endpoint.count=2")
-    assert "2 of 2 instances" in account.run("status", NAME)
-    account.run("rollback", NAME, "--yes")
-    assert "1 of 1 instances" in account.run("status", NAME)
 
     account.run("down", NAME, "--yes")
     assert account.left() == NOTHING | {"folders": ["manifests/", "weights/"]}
 
 
-def test_transfer_job_uploads_missing_weights(account: Account) -> None:
+@pytest.mark.landing
+def test_weights_come_by_a_job_and_a_rollback_goes_back_to_one_instance(account: Account) -> None:
     existing = [json.loads(line) for line in account.run("weights", "ls", "--json").splitlines()]
-    account.run("weights", "rm", "--yes", next(line["name"] for line in existing if line["event"] == "row"))
+    for line in existing:
+        if line["event"] == "row":
+            account.run("weights", "rm", "--yes", line["name"])
     account.allow(*BY_JOB)
     up = account.run("up", RECIPE, "--yes", "--json", *BY_JOB)
     started = [line["title"] for line in map(json.loads, up.splitlines()) if line["event"] == "started"]
     assert any("by a job on 1 x ml.m5.4xlarge" in title for title in started)
-    assert "Paris" in account.run("invoke", NAME, "What is the capital of France?")
+    assert "Paris" in account.run("invoke", NAME, "--stream", "What is the capital of France?")
+
+    account.run("up", RECIPE, "--yes", *BY_JOB, "--set", "endpoint.count=2")
+    assert "2 of 2 instances" in account.run("status", NAME)
+    account.run("rollback", NAME, "--yes")
+    assert "1 of 1 instances" in account.run("status", NAME)
     account.run("down", NAME, "--yes", "--purge")
     assert account.left() == NOTHING | {"folders": []}

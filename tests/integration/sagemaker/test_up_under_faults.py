@@ -244,7 +244,7 @@ FAULTS: dict[str, FaultCase] = {
     "stuck in Creating": FaultCase(
         _detached_and_stuck,
         1,
-        ("tiny is still Creating after ", "still costs $1.41 an hour", "`lmi down tiny`"),
+        ("tiny is still Creating after ", "still costs $1.41 an hour", "`lmi down tiny --region us-east-1`"),
         ("wait", "tiny", "--timeout", "1"),
     ),
     "the container fails, and has no log": FaultCase(
