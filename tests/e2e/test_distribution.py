@@ -17,6 +17,7 @@ pytestmark = pytest.mark.landing
 STEM = f"lmi_deploy-{__version__}"
 
 
+@pytest.mark.long
 def test_packages_are_complete_and_described(tmp_path: Path) -> None:
     made = subprocess.run(
         [sys.executable, "-m", "tools.dist", "--out", str(tmp_path / "dist"), "--repository", "https://example.org/lmi/"],

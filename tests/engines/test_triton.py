@@ -173,6 +173,7 @@ def test_down_leaves_no_process(address: str, lmi: Installed) -> None:
     assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.long  # a rehearsal is the same life: test_rehearse.py
 def test_published_recipe_lives_on_the_emulator(
     lmi: Installed, model: Path, tmp_path: Path, python: Path
 ) -> None:

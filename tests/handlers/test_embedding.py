@@ -128,7 +128,7 @@ def test_codec_shows_the_vectors(handler: Worker) -> None:
     assert json.loads(chunk.text)[0] == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
 
 
-@pytest.mark.landing  # five processes, each of which imports torch
+@pytest.mark.long  # five processes, each of which imports torch
 def test_pooling_is_read_from_the_model_or_the_options(tmp_path: Path) -> None:
     tiny = cached_tiny(serving(), "text-embedding")
     found = []

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,6 +178,14 @@ def home(tmp_path: Path) -> Iterator[Home]:
         process.kill()
 
 
+def killed_at(actions: Sequence[str], landing: str) -> list[Any]:
+    """The place of each action; a landing has one, `make test-all` all."""
+    return [
+        pytest.param(place, id=action, marks=() if action == landing else pytest.mark.long)
+        for place, action in enumerate(actions)
+    ]
+
+
 def until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT
     while not true():
@@ -185,7 +193,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("at", range(len(FIRST_UP)), ids=FIRST_UP)
+@pytest.mark.parametrize("at", killed_at(FIRST_UP, "StartServer"))
 def test_first_up_that_is_killed_is_completed_by_up_or_removed_by_down(home: Home, at: int) -> None:
     home.killed("up", at=at, when="before", action=FIRST_UP[at])
     home.up_serves("first")
@@ -198,7 +206,7 @@ def test_first_up_that_is_killed_is_completed_by_up_or_removed_by_down(home: Hom
     home.down_leaves_nothing()
 
 
-@pytest.mark.parametrize("at", range(len(CHANGE)), ids=CHANGE)
+@pytest.mark.parametrize("at", killed_at(CHANGE, "TakeAddress"))
 def test_change_that_is_killed_is_completed_by_up_or_removed_by_down(home: Home, at: int) -> None:
     home.up_serves("first")
     home.handler("second")

@@ -142,7 +142,13 @@ def test_image_is_built_pushed_pulled_and_served_with_the_printed_permissions(
 
 @pytest.mark.parametrize(
     "action",
-    ["ecr:GetAuthorizationToken", "ecr:CreateRepository", "ecr:InitiateLayerUpload", "ecr:PutImage"],
+    [
+        "ecr:PutImage",
+        *(
+            pytest.param(action, marks=pytest.mark.long)
+            for action in ("ecr:GetAuthorizationToken", "ecr:CreateRepository", "ecr:InitiateLayerUpload")
+        ),
+    ],
 )
 def test_missing_permission_is_named_and_the_next_up_continues(ada: Principal, action: str) -> None:
     sid = "EnterRegistry" if action == "ecr:GetAuthorizationToken" else "PushImage"

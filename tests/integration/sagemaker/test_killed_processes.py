@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -181,9 +181,10 @@ def killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kill
         yield KilledRun(aws, tmp_path)
 
 
-def test_every_killed_action_is_recovered_by_the_next_run(killed_run: KilledRun) -> None:
-    """The two signals take turns: one before an action, the other after it, and the next action the other way."""
-    signals = cycle([("SIGKILL", "SIGINT"), ("SIGINT", "SIGKILL")])
+@pytest.mark.parametrize("turn", [0, *(pytest.param(turn, marks=pytest.mark.long) for turn in (1, 2, 3))])
+def test_every_killed_action_is_recovered_by_the_next_run(killed_run: KilledRun, turn: int) -> None:
+    """Signals and moments take turns from action to action; in all turns each action has every one."""
+    ends = islice(cycle(("SIGKILL after", "SIGINT before", "SIGKILL before", "SIGINT after")), turn, None)
     rows = (
         (FIRST, UP, FIRST_UP),
         (CHANGED, UP, CHANGE),
@@ -192,9 +193,8 @@ def test_every_killed_action_is_recovered_by_the_next_run(killed_run: KilledRun)
     )
     for recipe, command, actions in rows:
         killed_run.recipe(recipe)
-        for action, (before, after) in zip(actions, signals, strict=False):
-            killed_run.crashed(command, f"{before} before {action}")
-            killed_run.crashed(command, f"{after} after {action}")
+        for action, end in zip(actions, ends, strict=False):
+            killed_run.crashed(command, f"{end} {action}")
         killed_run.done(*command)
         if command == UP:
             killed_run.done("plan", "tiny.yaml", "--exit-code")

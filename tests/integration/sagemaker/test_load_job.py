@@ -90,7 +90,11 @@ def test_two_machines_send_two_loads_and_one_report_has_all_requests(
     ("flags", "asked"),
     [
         (("-c", "2", "--ramp-to", "6", "--ramp-steps", "3"), [2, 4, 6]),
-        (("--rate", "4", "--ramp-to", "24", "--arrivals", "constant"), [5, 7, 9, 11, 13, 15, 17, 19, 21, 23]),
+        pytest.param(
+            ("--rate", "4", "--ramp-to", "24", "--arrivals", "constant"),
+            [5, 7, 9, 11, 13, 15, 17, 19, 21, 23],
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["closed", "open"],
 )

@@ -97,6 +97,7 @@ def test_questions_are_answered_in_both_layouts(command: Callable[..., str]) -> 
     command("down", "bert-inf1", "--yes", "--purge")
 
 
+@pytest.mark.long
 def test_graph_for_other_cores_is_refused_with_the_reason(command: Callable[..., str]) -> None:
     cores = ("--overlay", "classification", "--set", "compile.arguments.cores=4")
     given = of_tiny_bert(*cores, "--set", "timeouts.container_startup=60")
@@ -105,6 +106,7 @@ def test_graph_for_other_cores_is_refused_with_the_reason(command: Callable[...,
     assert "compiled for 4 NeuronCores, but this process has 1" in printed
 
 
+@pytest.mark.long
 def test_texts_and_pairs_are_classified(command: Callable[..., str]) -> None:
     given = of_tiny_bert("--overlay", "classification")
     command("compile", *given, "--yes")
