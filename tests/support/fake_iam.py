@@ -20,6 +20,8 @@ class FakeIamSetup:
     roles: dict[str, ObservedRole] = field(default_factory=dict)
     policies: dict[str, ObservedPolicy] = field(default_factory=dict)
     providers: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    attached: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By a policy's ARN the users and groups that have it."""
     changes: int = 0
     fails_at: int | None = None
     """The number of the change, from 0, that is not made any more."""
@@ -81,6 +83,10 @@ class FakeIamSetup:
         if any(arn in role.attached for role in self.roles.values()):
             raise Refused(f"policy {arn}: attached", hint="detach it")
         self.policies.pop(arn, None)
+
+    def attached_to(self, arn: str) -> tuple[str, ...]:
+        roles = [f"role {name}" for name, role in self.roles.items() if arn in role.attached]
+        return (*self.attached.get(arn, ()), *roles)
 
     def audiences(self, provider: str) -> tuple[str, ...] | None:
         return self.providers.get(provider)

@@ -142,6 +142,23 @@ class AwsIamSetup:
                     self._policy("delete_policy_version", arn, VersionId=version["VersionId"])
             self._policy("delete_policy", arn)
 
+    def attached_to(self, arn: str) -> tuple[str, ...]:
+        with suppress(NotFound):
+            return tuple(
+                f"{kind} {each[f'{kind.title()}Name']}"
+                for kind in ("user", "group", "role")
+                for each in self._api.pages(
+                    "list_entities_for_policy",
+                    f"policy {arn}",
+                    token="Marker",
+                    items=f"Policy{kind.title()}s",
+                    resource=arn,
+                    PolicyArn=arn,
+                    EntityFilter=kind.title(),
+                )
+            )
+        return ()
+
     def audiences(self, provider: str) -> tuple[str, ...] | None:
         found = _or_none(
             lambda: self._api(

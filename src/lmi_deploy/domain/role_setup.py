@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, Literal
 
 Document = Mapping[str, Any]
@@ -11,6 +13,62 @@ Document = Mapping[str, Any]
 SETUP_TAGS: Final = {"lmi:purpose": "made by lmi bootstrap"}
 """Of each role, policy and identity provider that `lmi bootstrap` creates: no other is changed or deleted."""
 HOUR: Final = 3600
+
+
+def united(existing: Document, wanted: Document) -> Document:
+    """A policy that allows what either one does; the existing one itself if it allows all that is wanted.
+
+    Statements with the same actions and conditions become one with the resources of both. Two others with the same Sid
+    get numbers, as IAM takes each Sid once.
+    """
+    if not beyond(wanted, existing):
+        return existing
+    statements = [dict(statement) for statement in _statements(wanted)]
+    for old in _statements(existing):
+        same = next((each for each in statements if _but_resources(each) == _but_resources(old)), None)
+        if same is not None and "Resource" in same:
+            same["Resource"] = [*dict.fromkeys([*_listed(same["Resource"]), *_listed(old["Resource"])])]
+        elif same is None:
+            statements.append(_with_free_sid(old, {each.get("Sid") for each in statements}))
+    return {**wanted, "Statement": statements}
+
+
+def beyond(existing: Document, wanted: Document) -> tuple[str, ...]:
+    """What the existing policy allows and the wanted one does not: each statement's Sid, with the resources."""
+    allowed: dict[str, set[str]] = {}
+    for statement in _statements(wanted):
+        allowed.setdefault(_but_resources(statement), set()).update(_listed(statement.get("Resource", "")))
+    found = []
+    for statement in _statements(existing):
+        known = allowed.get(_but_resources(statement), set())
+        if more := [each for each in _listed(statement.get("Resource", "")) if each not in known]:
+            found.append(f"{statement.get('Sid', '')} on {', '.join(more)}".strip())
+    return tuple(found)
+
+
+def _statements(document: Document) -> list[dict[str, Any]]:
+    return _listed(document.get("Statement", []))
+
+
+def _listed(value: Any) -> list[Any]:
+    """IAM takes a list of one without its brackets."""
+    return value if isinstance(value, list) else [value]
+
+
+def _but_resources(statement: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in statement.items() if key not in ("Sid", "Resource")}
+    actions = {"Action": sorted(_listed(rest["Action"]))} if "Action" in rest else {}
+    return json.dumps({**rest, **actions}, sort_keys=True)
+
+
+def _with_free_sid(statement: dict[str, Any], taken: set[str | None]) -> dict[str, Any]:
+    sid = str(statement.get("Sid", ""))
+    names = (f"{sid.rstrip('0123456789')}{number}" for number in count(2))
+    return (
+        statement
+        if sid not in taken or not sid
+        else {**statement, "Sid": next(n for n in names if n not in taken)}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from lmi_deploy.emulator.iam.authentication import SIGNATURE, Authentication, re
 from lmi_deploy.emulator.iam.authorizer import AccessDenied, Authorizer
 from lmi_deploy.emulator.iam.moto_permissions import SignedRequest, rights
 from lmi_deploy.emulator.iam.operation_permissions import invoking
-from lmi_deploy.emulator.iam.policy_quotas import exceeded_quota
+from lmi_deploy.emulator.iam.policy_quotas import policy_refusal
 from lmi_deploy.emulator.iam.policy_simulation import OPERATION, read_form, simulated
 from lmi_deploy.emulator.operation_table import respond
 from lmi_deploy.emulator.runtime.async_invocation import Queue
@@ -125,8 +125,9 @@ class EmulatorApp:
             if form.get("Action") == OPERATION:
                 status, body = simulated(self.context.account, form)
                 return web.Response(status=status, body=body, content_type="text/xml")
-            if message := exceeded_quota(self.context.account, form):
-                body = xml_error("iam", message, code="LimitExceeded")
+            code, message = policy_refusal(self.context.account, form)
+            if code:
+                body = xml_error("iam", message, code=code)
                 return web.Response(status=409, body=body, content_type="text/xml")
         if request.headers.get("X-Amz-Target", "").endswith(".GetAuthorizationToken"):
             return self._registry_login(signature)

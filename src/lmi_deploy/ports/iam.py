@@ -63,6 +63,9 @@ class IamSetup(Protocol):
     def delete_policy(self, arn: str) -> None:
         """With its versions. Refused while it is attached to anything. Nothing if there is none."""
 
+    def attached_to(self, arn: str) -> tuple[str, ...]:
+        """What the managed policy of this ARN is attached to: "user NAME", "group NAME", "role NAME"."""
+
     def audiences(self, provider: str) -> tuple[str, ...] | None:
         """Of the identity provider of this ARN; None if there is none."""
 

@@ -5,9 +5,10 @@ Each step can be repeated: after an interruption the next run plans what is stil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.role_setup import (
     Change,
     ObservedSetup,
@@ -15,8 +16,11 @@ from lmi_deploy.domain.role_setup import (
     WantedSetup,
 )
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS
-from lmi_deploy.errors import Refused
+from lmi_deploy.errors import LmiError, Refused
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.list_deployments import ListScope, list_deployments
+from lmi_deploy.workflows.status import status
 
 
 def observe(wanted: WantedSetup, cloud: Cloud) -> ObservedSetup:
@@ -53,6 +57,40 @@ def refuse_foreign(wanted: WantedSetup, observed: ObservedSetup) -> None:
         raise Refused(
             f"policy {policy.name}: it exists, was not made by lmi bootstrap, and has other content",
             hint="rename or delete it, or use another --shared PREFIX",
+        )
+
+
+def deployments_of(name: str, prefix: str, deps: Dependencies) -> list[str]:
+    """What exists in any region under the name, or under the prefix: each with its place and what it costs."""
+    rows = list_deployments((), ListScope(everywhere=True, all_regions=True), deps)
+    rows.require_complete()
+    refs = [row.ref for row in rows.rows if row.listed is None or row.listed.status]
+    of_it = [ref for ref in refs if (ref.name.startswith(prefix) if prefix else ref.name == name)]
+    return [f"{ref.name} in {ref.region}{_cost(ref, deps)}" for ref in of_it]
+
+
+def _cost(ref: DeploymentRef, deps: Dependencies) -> str:
+    """Who sets up an account need not have the right to read each deployment."""
+    try:
+        cost = status(ref, deps).cost
+    except LmiError:
+        return ""
+    return f" ({cost})" if cost else ""
+
+
+def require_unused(wanted: WantedSetup, cloud: Cloud, running: Sequence[str]) -> None:
+    """Before anything is deleted: what runs needs its role, and IAM deletes no policy that is attached."""
+    if running:
+        raise Refused(
+            f"{', '.join(running)}: would lose the rights that it runs with",
+            hint="`lmi down` it first, or keep the roles",
+        )
+    own = {f"role {role.name}" for role in wanted.roles}
+    policy = wanted.policy
+    if policy and (others := [each for each in cloud.iam_setup.attached_to(policy.arn) if each not in own]):
+        raise Refused(
+            f"policy {policy.name}: attached to {', '.join(others)}; nothing was deleted",
+            hint=f"detach it, for a user by aws iam detach-user-policy --user-name NAME --policy-arn {policy.arn}",
         )
 
 

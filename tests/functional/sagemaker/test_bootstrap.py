@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from lmi_deploy.domain.role_setup import beyond
 from tests.support.cloud_app import CloudApp
 
 PIPELINE = ("--pipeline", "github:acme/models")
@@ -111,10 +113,98 @@ def test_role_that_other_deployments_use_stays(app: CloudApp) -> None:
     assert [*setup.roles["lmi-endpoint"].inline] == ["lmi-other"]
 
 
+ASYNCHRONOUS = ("--set", "endpoint.asynchronous.max_concurrent_per_instance=2")
+
+
+def allowing(resource: str) -> dict[str, Any]:
+    statement = {"Sid": "More", "Effect": "Allow", "Action": ["s3:GetObject"], "Resource": [resource]}
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def test_rights_of_another_recipe_stay(app: CloudApp) -> None:
+    """A running endpoint reads its weights, and writes its responses, with what an earlier run gave its role."""
+    shared = ("--shared", "ti")
+    assert changes(app, *shared, *ASYNCHRONOUS)
+    setup = app.cloud.iam_setup
+    [before] = setup.roles["lmi-endpoint"].inline.values()
+    [deployer] = setup.policies.values()
+    other = ("--set", "endpoint.alarms.topic=arn:aws:sns:us-east-1:111122223333:on-call")
+    told = app.lmi("bootstrap", "tiny.yaml", "--yes", *shared, *other)
+    assert (
+        "kept, though this recipe does not need it: lmi-ti-us-east-1 of lmi-endpoint: WriteResp" in told.err
+    )
+    [both] = setup.roles["lmi-endpoint"].inline.values()
+    assert beyond(before, both) == ()
+    assert "The deployer's policy is too long for a managed policy, and was not written" in told.err
+    assert [*setup.policies.values()] == [deployer]
+    assert len({statement["Sid"] for statement in both["Statement"]}) == len(both["Statement"])
+    assert changes(app, *shared, *other) == []
+
+
+def test_prune_removes_what_is_not_needed_and_names_who_may_need_it(app: CloudApp) -> None:
+    changes(app, *ASYNCHRONOUS)
+    assert app.lmi("up", "tiny.yaml", "--yes", *ASYNCHRONOUS).code == 0
+    told = app.lmi("bootstrap", "tiny.yaml", "--yes", "--prune")
+    assert "- lmi-tiny-us-east-1 of lmi-endpoint: WriteResponses" in told.err
+    assert "may need it: tiny in us-east-1 ($" in told.err
+    [inline] = app.cloud.iam_setup.roles["lmi-endpoint"].inline.values()
+    assert "WriteResponses" not in [statement["Sid"] for statement in inline["Statement"]]
+    assert changes(app, "--prune") == []
+    assert app.lmi("bootstrap", "tiny.yaml", "--prune", "--delete").code == 2
+
+
+def test_deployer_policy_that_becomes_too_long_is_the_pipelines_own(app: CloudApp) -> None:
+    changes(app)
+    setup = app.cloud.iam_setup
+    [arn] = setup.policies
+    setup.policies[arn] = replace(setup.policies[arn], document=allowing("a" * 3000))
+    before = setup.policies[arn]
+    assert changes(app, *PIPELINE) == ["create identity provider", "create role", "put policy"]
+    assert setup.policies[arn] == before
+    assert [*setup.roles["lmi-tiny-pipeline"].inline] == ["lmi-tiny-us-east-1-deployer"]
+    assert changes(app, "--prune") == ["update policy"]
+
+
+def test_policies_that_become_too_long_for_a_role_are_refused_before_a_change(app: CloudApp) -> None:
+    changes(app)
+    setup = app.cloud.iam_setup
+    role = setup.roles["lmi-endpoint"]
+    inline = {"lmi-tiny-us-east-1": allowing("a" * 10_000)}
+    setup.roles["lmi-endpoint"] = replace(role, inline=inline)
+    before = setup.changes
+    refused = app.lmi("bootstrap", "tiny.yaml", "--yes")
+    assert (refused.code, setup.changes) == (5, before)
+    assert "the policies of lmi-endpoint: with what is allowed already" in refused.err
+    assert changes(app, "--prune") == ["put policy"]
+
+
+def test_role_of_a_running_deployment_is_not_deleted(app: CloudApp) -> None:
+    changes(app)
+    app.up()
+    before = app.cloud.iam_setup.changes
+    for more in ((), ("--shared", "ti")):
+        refused = app.lmi("bootstrap", "tiny.yaml", "--delete", "--yes", *more)
+        assert (refused.code, app.cloud.iam_setup.changes) == (5, before)
+        assert "tiny in us-east-1 ($" in refused.err
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    assert changes(app, "--delete") == ["delete role", "delete policy"]
+
+
+def test_policy_that_a_user_has_stops_the_deletion_before_it_starts(app: CloudApp) -> None:
+    changes(app)
+    setup = app.cloud.iam_setup
+    [arn] = setup.policies
+    setup.attached[arn] = ("user dev",)
+    before = setup.changes
+    refused = app.lmi("bootstrap", "tiny.yaml", "--delete", "--yes")
+    assert (refused.code, setup.changes) == (5, before)
+    assert "attached to user dev; nothing was deleted" in refused.err
+
+
 def test_policy_of_the_administrator_is_printed_and_nothing_changed(app: CloudApp) -> None:
     document = app.lmi("bootstrap", "tiny.yaml", "--policy", "--json", *PIPELINE).result["bootstrap"]
     sids = [statement["Sid"] for statement in document["Statement"]]
-    assert sids == ["SetUpRoles", "SetUpPolicy", "SetUpProvider", "LookIntoBucket", "MakeBucket"]
+    assert sids == ["SetUpRoles", "SetUpPolicy", "SetUpProvider", "LookIntoBucket", "MakeBucket", "FindByTag"]
     assert app.cloud.iam_setup.changes == 0
 
 

@@ -16,7 +16,7 @@ from tests.support.least_privilege import Principal, settle
 from tests.support.sagemaker_fixtures import Recorder
 
 PIPELINE = ("--pipeline", "github:acme/models")
-DEPLOYER = f"arn:aws:iam::{ACCOUNT}:policy/lmi-echo-deployer"
+DEPLOYER = f"arn:aws:iam::{ACCOUNT}:policy/lmi-echo-us-east-1-deployer"
 
 
 @pytest.fixture
@@ -58,6 +58,31 @@ def test_account_is_set_up_with_the_printed_policy_and_deployed_with_the_created
     lines(ada, "bootstrap", "echo.yaml", "--delete", "--yes", *PIPELINE)
     left = [role["RoleName"] for role in iam.list_roles()["Roles"]]
     assert not {"lmi-endpoint", "lmi-echo-pipeline"} & {*left}
+
+
+def test_second_region_adds_to_the_rights_and_a_running_endpoint_keeps_its_role(ada: Principal) -> None:
+    ada.as_root()
+    lines(ada, "bootstrap", "echo.yaml", "--yes")
+    assert lines(ada, "up", "echo.yaml", "--yes")["ok"]
+    other = ("--set", "endpoint.region=eu-west-1")
+    printed = lines(ada, "bootstrap", "echo.yaml", "--policy", *other)["bootstrap"]
+    may(ada, printed)
+    lines(ada, "bootstrap", "echo.yaml", "--yes", *other)
+    iam = ada.aws.client("iam")
+    for region in ("us-east-1", "eu-west-1"):
+        found = iam.get_role_policy(RoleName="lmi-endpoint", PolicyName=f"lmi-echo-{region}")
+        assert f"lmi-{ACCOUNT}-{region}-an" in json.dumps(found["PolicyDocument"])
+    ada.as_root()
+    code, out = ada.lmi("bootstrap", "echo.yaml", "--delete", "--yes")
+    assert (code, "echo in us-east-1" in out) == (5, True), out
+    assert lines(ada, "down", "echo", "--yes")["ok"]
+    iam.create_user(UserName="dev")
+    iam.attach_user_policy(UserName="dev", PolicyArn=DEPLOYER)
+    code, out = ada.lmi("bootstrap", "echo.yaml", "--delete", "--yes")
+    assert (code, "attached to user dev" in out) == (5, True), out
+    with pytest.raises(iam.exceptions.DeleteConflictException):
+        iam.delete_policy(PolicyArn=DEPLOYER)
+    assert iam.get_role(RoleName="lmi-endpoint")
 
 
 @pytest.fixture

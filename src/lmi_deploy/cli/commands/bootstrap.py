@@ -14,10 +14,16 @@ from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.shared_policies import shared_option, shared_prefix
 from lmi_deploy.domain.role_setup import SetupStep, WantedSetup, removal_steps, setup_steps
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.targets.sagemaker.permissions.bootstrap_policy import bootstrap_policy
 from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import EXAMPLE, parse_pipeline
-from lmi_deploy.targets.sagemaker.permissions.team_setup import team_setup
-from lmi_deploy.workflows.bootstrap import carry_out, observe, refuse_foreign
+from lmi_deploy.targets.sagemaker.permissions.team_setup import (
+    UnneededRight,
+    not_needed,
+    team_setup,
+    with_what_is_allowed,
+)
+from lmi_deploy.workflows.bootstrap import carry_out, deployments_of, observe, refuse_foreign, require_unused
 from lmi_deploy.workflows.up import resolve_recipe
 
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option("--policy", is_flag=True, help="Only print the policy that this command itself needs.")
 @click.option("--delete", is_flag=True, help="Delete the roles and policies that this command created.")
+@click.option("--prune", is_flag=True, help="Remove what the policies allow and RECIPE does not need.")
 @yes_option
 @json_option
 def command(
@@ -45,16 +52,20 @@ def command(
     pipeline: str | None,
     policy: bool,
     delete: bool,
+    prune: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Create what RECIPE needs in a new AWS account: bucket, roles and policies.
 
     It shows each change and asks before the first one. It needs an identity that may create roles; afterwards, `lmi up`
-    works with the permissions of the policy lmi-NAME-deployer alone. Running it again repairs what is missing or
-    differs. It never changes who may assume a role that it did not create. --delete keeps the bucket, with the weights
-    in it, and the identity provider of a pipeline, which other roles may use.
+    works with the permissions of the policy lmi-NAME-REGION-deployer alone. Running it again repairs what is missing or
+    differs. What the policies allow already stays, as other deployments, generations and regions may need it; --prune
+    removes it. It never changes who may assume a role that it did not create. --delete keeps the bucket, with the
+    weights in it, and the identity provider of a pipeline, which other roles may use.
     """
+    if delete and prune:
+        raise UsageRefused("--delete and --prune cannot be combined", hint="lmi bootstrap --help")
     context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets)
     prefix = shared_prefix(read, shared)
@@ -67,15 +78,34 @@ def command(
         return
     cloud = context.deps.cloud(spec.cloud.region)
     observed = observe(wanted, cloud)
-    if not delete:
+    unneeded = [] if delete else [*not_needed(wanted, observed)]
+    if delete:
+        require_unused(wanted, cloud, deployments_of(spec.name, prefix, context.deps))
+        steps = [*removal_steps(wanted, observed)]
+    else:
+        running = deployments_of(spec.name, prefix, context.deps) if prune and unneeded else []
+        _show_unneeded(unneeded, running, context.view, prune=prune)
+        wanted = wanted if prune else with_what_is_allowed(wanted, observed)
         refuse_foreign(wanted, observed)
-    steps = [*(removal_steps if delete else setup_steps)(wanted, observed)]
+        steps = [*setup_steps(wanted, observed)]
     _ask(steps, context.view, sign="-" if delete else "+", account=spec.cloud.account, yes=yes)
     for done in carry_out(steps, wanted, cloud):
         context.view.note(f"done: {done.text}")
-    for line in () if delete else _next(wanted, spec):
+    for line in () if delete else _next(wanted, spec, is_kept=bool(unneeded) and not prune):
         context.view.note(line)
-    context.view.result(_fields(wanted, steps, spec, deleted=delete))
+    more = {"deleted": delete, "pruned": prune, "not_needed": [each._asdict() for each in unneeded]}
+    context.view.result({**_fields(wanted, steps, spec), **more})
+
+
+def _show_unneeded(
+    unneeded: Sequence[UnneededRight], running: Sequence[str], view: View, *, prune: bool
+) -> None:
+    for policy, statement in unneeded:
+        view.note(f"{'-' if prune else 'kept, though this recipe does not need it:'} {policy}: {statement}")
+    for deployment in running:
+        view.note(f"may need it: {deployment}")
+    if unneeded and not prune:
+        view.note("other deployments, generations or regions may need it; --prune removes it")
 
 
 def _ask(steps: Sequence[SetupStep], view: View, *, sign: str, account: str, yes: bool) -> None:
@@ -88,12 +118,9 @@ def _ask(steps: Sequence[SetupStep], view: View, *, sign: str, account: str, yes
     confirm(f"Make {changes} in account {account}?", yes=yes)
 
 
-def _fields(
-    wanted: WantedSetup, steps: Sequence[SetupStep], spec: Spec, *, deleted: bool
-) -> Mapping[str, object]:
+def _fields(wanted: WantedSetup, steps: Sequence[SetupStep], spec: Spec) -> Mapping[str, object]:
     return {
         "account": spec.cloud.account,
-        "deleted": deleted,
         "changes": [{"change": step.change, "of": step.subject, "policy": step.policy} for step in steps],
         "bucket": wanted.bucket,
         "roles": {role.name: _arn(role.path + role.name, spec) for role in wanted.roles},
@@ -101,15 +128,16 @@ def _fields(
     }
 
 
-def _next(wanted: WantedSetup, spec: Spec) -> Iterator[str]:
+def _next(wanted: WantedSetup, spec: Spec, *, is_kept: bool) -> Iterator[str]:
     if wanted.policy is not None:
         yield "Let a person deploy:"
         yield f"  aws iam attach-user-policy --user-name YOUR-USER --policy-arn {wanted.policy.arn}"
     elif wanted.provider is None:
         yield (
-            "The deployer's policy is too long for a managed policy, and was not created. Add it to your role as an "
+            "The deployer's policy is too long for a managed policy, and was not written. Add it to your role as an "
             "inline policy, which may be longer: `lmi iam` prints the command. Or run `lmi bootstrap` again with "
-            "--shared PREFIX: one policy for all deployments whose names start with PREFIX."
+            "--shared PREFIX: one policy for all deployments whose names start with PREFIX"
+            f"{', or with --prune, if nothing that runs needs what is kept' if is_kept else ''}."
         )
     if wanted.provider is not None:
         role = wanted.roles[-1]

@@ -202,11 +202,18 @@ class SetupChange(TypedDict):
     policy: str
 
 
+class NotNeeded(TypedDict):
+    policy: str
+    statement: str
+
+
 class BootstrapResult(TypedDict):
-    """`roles`: their ARNs by name."""
+    """`roles`: their ARNs by name. `not_needed`: what policies allow beyond the recipe, kept unless `pruned`."""
 
     account: str
     deleted: bool
+    pruned: bool
+    not_needed: list[NotNeeded]
     changes: list[SetupChange]
     bucket: str
     roles: dict[str, str]

@@ -1,4 +1,4 @@
-"""IAM's quotas on policies, which moto does not keep.
+"""IAM's quotas on policies, and that it deletes none that is attached: moto keeps neither.
 
 Source: IAM user guide, "IAM and AWS STS quotas": all inline policies of a user together 2,048 characters, of a role
 10,240, of a group 5,120; a managed policy 6,144; a role's trust policy 2,048 (unless raised); 10 managed policies for
@@ -26,8 +26,16 @@ _TRUST_MOST: Final = 2048
 _ATTACHED_MOST: Final = 10
 
 
-def exceeded_quota(account: str, form: Mapping[str, str]) -> str:
-    """IAM's error for a call that exceeds a quota (LimitExceeded); empty if it does not."""
+def policy_refusal(account: str, form: Mapping[str, str]) -> tuple[str, str]:
+    """IAM's error code and message for a call that exceeds a quota, or deletes what is attached; empty if it may."""
+    if message := _exceeded_quota(account, form):
+        return "LimitExceeded", message
+    if message := _delete_conflict(account, form):
+        return "DeleteConflict", message
+    return "", ""
+
+
+def _exceeded_quota(account: str, form: Mapping[str, str]) -> str:
     action = form.get("Action", "")
     if action in _INLINE:
         kind, most = _INLINE[action]
@@ -43,6 +51,16 @@ def exceeded_quota(account: str, form: Mapping[str, str]) -> str:
         if form.get("PolicyArn") not in attached and len(attached) >= _ATTACHED_MOST:
             return f"Cannot exceed quota for PoliciesPer{kind.title()}: {_ATTACHED_MOST}"
     return ""
+
+
+def _delete_conflict(account: str, form: Mapping[str, str]) -> str:
+    """Source: IAM API reference, DeletePolicy: "you must first detach the policy from all users, groups, and roles"."""
+    if form.get("Action") != "DeletePolicy":
+        return ""
+    backend = iam_backend(account)
+    holders = (*backend.users.values(), *backend.groups.values(), *backend.roles.values())
+    is_attached = any(form.get("PolicyArn") in holder.managed_policies for holder in holders)
+    return "Cannot delete a policy attached to entities." if is_attached else ""
 
 
 def _inline(account: str, kind: str, most: int, form: Mapping[str, str]) -> str:

@@ -171,7 +171,7 @@ def test_both_roles_can_be_passed_and_are_in_the_commands() -> None:
         assert allowed(found.deployer.document, "iam:PassRole", arn, **to_sagemaker)
     lines = "\n".join(role_commands(spec, "r.yaml", found))
     assert "lmi iam r.yaml --part job > job.json" in lines
-    assert "put-role-policy --role-name transfers --policy-name lmi-m-job" in lines
+    assert "put-role-policy --role-name transfers --policy-name lmi-m-us-east-1-job" in lines
 
 
 def test_job_with_a_kms_key_may_create_a_grant() -> None:
@@ -273,7 +273,7 @@ def test_printed_commands_create_the_role_of_the_recipe() -> None:
     lines = "\n".join(role_commands(spec, "'my recipe.yaml'", policies(spec)))
     assert "--role-name serve --path /team/ --assume-role-policy-document file://trust.json" in lines
     assert "lmi iam 'my recipe.yaml' --part execution > execution.json" in lines
-    assert "aws iam create-policy --policy-name lmi-m-deployer" in lines
+    assert "aws iam create-policy --policy-name lmi-m-us-east-1-deployer" in lines
 
 
 def test_too_long_managed_policy_becomes_an_inline_policy() -> None:

@@ -10,7 +10,7 @@ from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.role_setup import WantedSetup
 from lmi_deploy.targets.sagemaker.permissions import Policy, policies
 
-_OF_THE_DEPLOYER: Final = ("LookIntoBucket", "MakeBucket")
+_OF_THE_DEPLOYER: Final = ("FindByTag", "LookIntoBucket", "MakeBucket")
 _OF_ROLES: Final = (
     "iam:AttachRolePolicy",
     "iam:CreateRole",
@@ -32,6 +32,7 @@ _OF_POLICIES: Final = (
     "iam:DeletePolicyVersion",
     "iam:GetPolicy",
     "iam:GetPolicyVersion",
+    "iam:ListEntitiesForPolicy",
     "iam:ListPolicyVersions",
     "iam:TagPolicy",
 )

@@ -17,12 +17,17 @@ MANAGED_MOST: Final = 6144
 INLINE_MOST: Final = 10_240
 
 
+def policy_base(spec: Spec, prefix: str) -> str:
+    """What the names of the policies begin with. They name buckets and images of one region; IAM has no regions."""
+    return f"lmi-{(prefix or spec.name).rstrip('-')}-{spec.cloud.region}"
+
+
 def role_commands(
     spec: Spec, recipe: str, found: Policies, *, prefix: str = "", load_role: str = ""
 ) -> Iterator[str]:
     """Lines to copy. `recipe` is quoted for a shell, with the overlay and overrides that these policies follow from."""
     shared = f" --shared {shlex.quote(prefix)}" if prefix else ""
-    policy, iam = f"lmi-{(prefix or spec.name).rstrip('-')}", f"lmi iam {recipe}{shared}"
+    policy, iam = policy_base(spec, prefix), f"lmi iam {recipe}{shared}"
     whom = f"for all deployments {prefix}*" if prefix else "for this deployment"
     role = spec.cloud.role
     yield f"Create the role {_name(role)} of the endpoint once, with an identity that may create roles:"

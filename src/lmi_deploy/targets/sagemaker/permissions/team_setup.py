@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.role_setup import (
     HOUR,
     Document,
+    ObservedRole,
+    ObservedSetup,
     WantedPolicy,
     WantedProvider,
     WantedRole,
     WantedSetup,
+    beyond,
+    united,
 )
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.targets.sagemaker.permissions import Policies, policies
-from lmi_deploy.targets.sagemaker.permissions.cli_commands import INLINE_MOST, MANAGED_MOST
+from lmi_deploy.targets.sagemaker.permissions.cli_commands import INLINE_MOST, MANAGED_MOST, policy_base
 from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import PipelineIdentity
 
 PIPELINE_SESSION: Final = 4 * HOUR
@@ -27,8 +33,8 @@ def team_setup(spec: Spec, *, prefix: str = "", pipeline: PipelineIdentity | Non
     """For one deployment, or for all whose names begin with a prefix. The deployer's policy is a managed one if it is
     short enough; else it is the pipeline role's own, or left to the user.
     """
-    found, base = policies(spec, prefix=prefix), f"lmi-{(prefix or spec.name).rstrip('-')}"
-    place = spec.cloud
+    found, place = policies(spec, prefix=prefix), spec.cloud
+    base = policy_base(spec, prefix)
     arn = f"arn:{place.partition}:iam::{place.account}:policy/{base}-deployer"
     managed = found.deployer.characters <= MANAGED_MOST
     roles = [*_service_roles(spec, found, base)]
@@ -40,7 +46,7 @@ def team_setup(spec: Spec, *, prefix: str = "", pipeline: PipelineIdentity | Non
             )
         roles.append(
             WantedRole(
-                name=f"{base}-pipeline",
+                name=f"lmi-{(prefix or spec.name).rstrip('-')}-pipeline",
                 path="/",
                 use=f"deploys from a pipeline ({' or '.join(pipeline.subjects)})",
                 trust=pipeline.trust(place.account, place.partition),
@@ -56,6 +62,68 @@ def team_setup(spec: Spec, *, prefix: str = "", pipeline: PipelineIdentity | Non
         provider=None if pipeline is None else _provider(pipeline, spec),
         roles=tuple(_merged(roles)),
     )
+
+
+def with_what_is_allowed(wanted: WantedSetup, observed: ObservedSetup) -> WantedSetup:
+    """With all that its policies allow already: other deployments and generations may need it. If the deployer's
+    becomes too long for a managed policy, that stays as it is, and the new one is the pipeline role's own, or left to
+    the user. Refused if the policies of a role become too long.
+    """
+    policy, roles = wanted.policy, wanted.roles
+    if policy is not None and observed.policy is not None:
+        both = united(observed.policy.document, policy.document)
+        if _characters(both) > MANAGED_MOST:
+            roles = tuple(_with_own(role, policy) for role in roles)
+        policy = replace(policy, document=both) if _characters(both) <= MANAGED_MOST else None
+    roles = tuple(_with_what_is_allowed(role, observed.roles.get(role.name)) for role in roles)
+    return replace(wanted, policy=policy, roles=roles)
+
+
+def _with_own(role: WantedRole, policy: WantedPolicy) -> WantedRole:
+    if policy.arn not in role.attached:
+        return role
+    attached = tuple(each for each in role.attached if each != policy.arn)
+    return replace(role, attached=attached, inline={**role.inline, policy.name: policy.document})
+
+
+def _with_what_is_allowed(role: WantedRole, existing: ObservedRole | None) -> WantedRole:
+    if existing is None:
+        return role
+    both = {
+        name: united(existing.inline[name], document) if name in existing.inline else document
+        for name, document in role.inline.items()
+    }
+    total = sum(_characters(document) for document in {**existing.inline, **both}.values())
+    if total > INLINE_MOST:
+        raise Refused(
+            f"the policies of {role.name}: with what is allowed already and what this recipe needs, {total:,} "
+            f"characters; IAM takes {INLINE_MOST:,}",
+            hint="--prune removes what this recipe does not need; or name another role in the recipe",
+        )
+    return replace(role, inline=both)
+
+
+def _characters(document: Document) -> int:
+    return len(json.dumps(document, separators=(",", ":")))
+
+
+class UnneededRight(NamedTuple):
+    """What a policy allows beyond the recipe: a statement of it, in words."""
+
+    policy: str
+    statement: str
+
+
+def not_needed(wanted: WantedSetup, observed: ObservedSetup) -> Iterator[UnneededRight]:
+    """What the existing policies allow and the wanted ones do not."""
+    if wanted.policy is not None and observed.policy is not None:
+        for statement in beyond(observed.policy.document, wanted.policy.document):
+            yield UnneededRight(wanted.policy.name, statement)
+    for role in wanted.roles:
+        existing = observed.roles.get(role.name)
+        for name, document in role.inline.items():
+            for statement in beyond(existing.inline.get(name, {}), document) if existing else ():
+                yield UnneededRight(f"{name} of {role.name}", statement)
 
 
 def _provider(pipeline: PipelineIdentity, spec: Spec) -> WantedProvider:
