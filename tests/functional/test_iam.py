@@ -77,7 +77,7 @@ def test_shared_policy_covers_a_name_prefix(app: LocalApp) -> None:
     result = app.lmi("iam", "tiny.yaml", "--shared", "ti")
     assert ":endpoint/ti*" in result.out
     assert "lmi iam tiny.yaml --shared ti --part execution > execution.json" in result.err
-    assert "put-role-policy --role-name lmi-endpoint --policy-name lmi-ti " in result.err
+    assert "put-role-policy --role-name lmi-endpoint --policy-name lmi-ti-us-east-1 " in result.err
     assert "10,240" not in result.err
     for prefix, why in (
         ("chat-", "the recipe's name is tiny"),

@@ -34,7 +34,7 @@ commands that create the roles:
 lmi iam recipe.yaml --part trust > trust.json
 lmi iam recipe.yaml --part execution > execution.json
 aws iam create-role --role-name lmi-endpoint --assume-role-policy-document file://trust.json
-aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME --policy-document file://execution.json
+aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME-REGION --policy-document file://execution.json
 ```
 
 An endpoint that another tool made has a config and a model with names of its own: `lmi adopt NAME --policy` prints
@@ -61,7 +61,7 @@ deployments. For a team, print one policy for all deployments:
 
 ```
 lmi iam recipe.yaml --shared team-a- --part execution > execution.json
-aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-team-a --policy-document file://execution.json
+aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-team-a-us-east-1 --policy-document file://execution.json
 ```
 
 It covers every deployment whose name begins with `team-a-`, whichever model it serves, in the recipe's account,
