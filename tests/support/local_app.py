@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -191,9 +192,9 @@ class LocalApp:
         pipe."""
         kind = Terminal if terminal else io.TextIOWrapper
         out, err = _stream(io.TextIOWrapper), _stream(kind)
-        given = kind(io.BytesIO(stdin), encoding="utf-8")
-        with redirect_stdout(out), redirect_stderr(err), _stdin(given), _own_environment():
-            code = run(lmi, argv, given=DependenciesFactory(self.deps))
+        with kind(_readable(stdin), encoding="utf-8") as given, redirect_stdout(out), redirect_stderr(err):
+            with _stdin(given), _own_environment():
+                code = run(lmi, argv, given=DependenciesFactory(self.deps))
         ran = Ran(code, _text(out), _text(err))
         require_described(argv, ran.out)
         return ran
@@ -225,6 +226,16 @@ class Terminal(io.TextIOWrapper):
 
     def isatty(self) -> bool:
         return True
+
+
+def _readable(content: bytes) -> Any:
+    """A file of its own, as a shell's redirection; nothing is as a closed stdin."""
+    if not content:
+        return io.BytesIO()
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    file.write(content)
+    file.seek(0)
+    return file
 
 
 def _stream(kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -558,6 +559,30 @@ def test_deployment_cannot_move_to_another_bucket(app: CloudApp) -> None:
     result = app.lmi("up", "--yes", "--set", "endpoint.bucket=my-own-bucket")
     assert (result.code, "its record and artifacts are in s3://lmi-" in result.err) == (5, True)
     assert "nothing to do" in app.up().err
+
+
+@pytest.mark.parametrize("given", [("--body", "{}"), ("--file", "prompt.txt"), (), b"hello"])
+def test_name_alone_is_no_prompt_for_the_only_deployment_known_here(
+    app: CloudApp, given: tuple[str, ...] | bytes
+) -> None:
+    """A teammate deployed tiny; this machine has deployed one other."""
+    app.up()
+    shutil.rmtree(app.root / "state" / "elsewhere")
+    app.up("--set", "name=own")
+    Path("prompt.txt").write_text("hello")
+    argv, stdin = ((), given) if isinstance(given, bytes) else (given, b"")
+    answered = app.lmi("invoke", "tiny", *argv, "--json", stdin=stdin)
+    if given:
+        assert answered.result["deployment"] == "tiny"
+    else:
+        assert "the prompt is empty" in answered.out
+    unknown = app.lmi("invoke", "tiyn", *argv, "--json", stdin=stdin)
+    if given:
+        assert "tiyn: no such deployment is running" in unknown.out
+    else:
+        assert unknown.result["deployment"] == "own"
+        assert "tiyn: no deployment has this name: it is the prompt for own" in unknown.out + unknown.err
+    assert app.lmi("invoke", "What is it?", "--json").result["deployment"] == "own"
 
 
 def test_invoke_reads_only_the_record(app: CloudApp) -> None:

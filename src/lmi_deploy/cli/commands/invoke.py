@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,9 +26,13 @@ from lmi_deploy.domain.inference_http import InferenceRequest, read_image
 from lmi_deploy.domain.number_text import seconds_text
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE, VARIANT
-from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.errors import LmiError, NotFound, UsageRefused
 from lmi_deploy.workflows.awaiting_copies import CopyWait
 from lmi_deploy.workflows.invoke import OnlyAsynchronous, ResponseMetrics, invoke, invoke_raw
+from lmi_deploy.workflows.list_deployments import is_aws_reachable
+
+if TYPE_CHECKING:
+    from lmi_deploy.workflows.dependencies import Dependencies
 
 
 @click.command("invoke")
@@ -100,7 +106,8 @@ def command(
         new = prompt is not None or any(prompt_flags[key] for key in ("file", "body", "images"))
         queue.require_result_alone(new=new)
         return queue.fetch(find_deployment(name, context.deps, where), context, raw=raw)
-    ref, prompt = _who(name, prompt, context, where)
+    has_text = any(prompt_flags[key] is not None for key in ("file", "body"))
+    ref, prompt = _who(name, prompt, context, where, has_text=has_text)
     request = _read_request(prompt, stream_default=sys.stdout.isatty() or as_json, **prompt_flags)
     queue.require_whole(stream=bool(prompt_flags["stream"]))
     try:
@@ -131,21 +138,47 @@ def _send(
 
 
 def _who(
-    name: str | None, prompt: str | None, context: CommandContext, where: TargetOptions
+    name: str | None, prompt: str | None, context: CommandContext, where: TargetOptions, *, has_text: bool
 ) -> tuple[DeploymentRef, str | None]:
-    """`lmi invoke "Hello"`: a single word is a deployment's name if there is one, else the prompt for the only
-    deployment.
+    """`lmi invoke "Hello"`: an argument alone is a deployment's name if there is one, here or in AWS, or if the prompt
+    comes from elsewhere; else it is the prompt for the only deployment.
     """
-    names = {ref.name for ref in known(context.deps, where)}
+    deps = context.deps
+    names = {ref.name for ref in known(deps, where)}
     named = where.target or where.region or name in names or (name or "").endswith((".yaml", ".yml"))
-    if name is not None and prompt is None and not named:
-        if len(names) == 1:
-            return find_deployment(None, context.deps, where), name
+    if name is not None and prompt is None and not named and not has_text:
+        may_be_name = not name_error(name)
+        if len(names) == 1 and not (may_be_name and (_is_deployed(name, deps) or _has_piped_text())):
+            only = find_deployment(None, deps, where)
+            if may_be_name:
+                context.view.note(f"{name}: no deployment has this name: it is the prompt for {only.name}")
+            return only, name
         if name_error(name):
             raise NotFound(
                 f"{name}: no such deployment on this machine", hint="`lmi ls` lists the deployments"
             )
     return find_deployment(name, context.deps, where), prompt
+
+
+def _is_deployed(name: str, deps: Dependencies) -> bool:
+    """Whether AWS has it. Where it cannot be asked, the endpoint of this machine still takes a prompt."""
+    if not is_aws_reachable(deps):
+        return False
+    target = deps.targets["sagemaker"]
+    try:
+        observed = target.observe(DeploymentRef(name=name, target="sagemaker"))
+    except LmiError:
+        return False
+    return target.status_of(observed)[0] != "absent"
+
+
+def _has_piped_text() -> bool:
+    """Whether stdin is a pipe, or a file with content."""
+    try:
+        found = os.fstat(sys.stdin.fileno())
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size > 0)
 
 
 def _read_request(
