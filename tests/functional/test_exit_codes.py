@@ -135,6 +135,15 @@ def test_ctrl_c_before_the_first_action_reports_that_nothing_changed(app: LocalA
     )
 
 
+def test_ctrl_c_while_a_class_is_made_is_no_bug(app: LocalApp) -> None:
+    """Python 3.11 makes a RuntimeError of it (PEP 487); 3.12 does not."""
+    error = RuntimeError("Error calling __set_name__ on 'cached_property' instance")
+    error.__cause__ = KeyboardInterrupt()
+    app.hub.failure = error
+    result = app.lmi("up", "--yes")
+    assert (result.code, result.err.splitlines()[0]) == (130, "error: interrupted")
+
+
 def test_ctrl_c_during_a_probe_reports_that_nothing_changed(app: LocalApp) -> None:
     assert app.lmi("up", "--yes").code == 0
     app.target = lambda target: failing(target, ActionFailures(at=0, when="before", error=KeyboardInterrupt))

@@ -62,6 +62,9 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     except OSError as reason:
         return _full(reason, argv) if reason.errno in (errno.ENOSPC, errno.EDQUOT) else _bug(reason, argv)
     except Exception as bug:  # noqa: BLE001 (the boundary: any other exception is a bug, and is reported)
+        # Until Python 3.12, a signal while a class is made becomes a RuntimeError.
+        if isinstance(bug.__cause__, KeyboardInterrupt):
+            return interrupted(argv)
         missing = NotInstalled.of(bug) if isinstance(bug, ModuleNotFoundError) else None
         return _report_error(missing, argv) if missing else _bug(bug, argv)
 

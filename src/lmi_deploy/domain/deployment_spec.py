@@ -192,10 +192,14 @@ class Spec:
         return self.place
 
     @property
+    def shares_endpoint(self) -> bool:
+        """Whether it is an inference component on an endpoint that others use, too."""
+        return isinstance(self.place, SageMakerPlace) and self.place.component is not None
+
+    @property
     def has_adapter_components(self) -> bool:
         """Whether each adapter is an inference component: on a shared endpoint. Else the artifact has them."""
-        is_component = isinstance(self.place, SageMakerPlace) and self.place.component is not None
-        return is_component and bool(self.weights.adapters)
+        return self.shares_endpoint and bool(self.weights.adapters)
 
     @property
     def digest(self) -> str:

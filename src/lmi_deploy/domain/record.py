@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from lmi_deploy.domain.action import ActionBase
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
-from lmi_deploy.domain.serving_record import ServingRecord
+from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.domain.settings_digest import ADDED
 
 SCHEMA = 2
@@ -94,6 +94,44 @@ class Generation:
         return (self.artifact, *((candidate.artifact,) if candidate else ()))
 
 
+ServingChange = Literal["up", "rollback", "adopt"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingPeriod:
+    """What serves from a moment until the next one's, and what it is billed by."""
+
+    since: str
+    """ISO 8601, UTC."""
+    server: str
+    change: ServingChange = "up"
+    by: str = ""
+    """ARN of who made the change."""
+    types: tuple[str, ...] = ()
+    """SageMaker: its instance type, and those of its other pools; empty if a shared endpoint has the instances."""
+    count: int = 0
+    """Where it scales, the lowest number."""
+    autoscaled: bool = False
+    candidate_type: str = ""
+    candidate_count: int = 0
+
+    @classmethod
+    def of(cls, generation: Generation, change: ServingChange = "up", by: str = "") -> ServingPeriod:
+        begun = cls(since=generation.since, server=generation.server, change=change, by=by)
+        serving, candidate = generation.serving, generation.serving.candidate
+        if not isinstance(serving.place, SageMakerServing) or serving.cloud.component is not None:
+            return begun
+        scaling = serving.cloud.scaling
+        return replace(
+            begun,
+            types=generation.types,
+            count=scaling.lowest if scaling else serving.cloud.count,
+            autoscaled=scaling is not None,
+            candidate_type=candidate.instance if candidate else "",
+            candidate_count=candidate.serving.cloud.count if candidate else 0,
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
     """A started action; `outcome` is None until its end is known."""
@@ -116,6 +154,19 @@ class Record:
     intents: tuple[Intent, ...] = ()
     coming: Generation | None = None
     """The generation of an `up` that has not finished."""
+    history: tuple[ServingPeriod, ...] = field(default=(), metadata=ADDED)
+    """Nothing of it is ever changed or removed; empty in a record of an earlier lmi."""
+
+    @property
+    def periods(self) -> tuple[ServingPeriod, ...]:
+        """All that has served, the oldest first."""
+        return self.history or tuple(ServingPeriod.of(generation) for generation in self.generations)
+
+    @property
+    def left_by_rollback(self) -> str:
+        """The generation that the last change, a rollback, left; empty if the last change was none."""
+        last = self.periods[-2:]
+        return last[0].server if len(last) == 2 and last[1].change == "rollback" else ""
 
     @property
     def current(self) -> Generation | None:

@@ -8,7 +8,15 @@ from dataclasses import replace
 from lmi_deploy.domain.dataclass_json import dump, lines_text, load
 from lmi_deploy.domain.environment_digests import action_fields
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
+from lmi_deploy.domain.record import (
+    KEPT_GENERATIONS,
+    SCHEMA,
+    Generation,
+    Intent,
+    Record,
+    ServingChange,
+    ServingPeriod,
+)
 from lmi_deploy.domain.record_schema_1 import read_schema_1
 from lmi_deploy.domain.sagemaker.actions import (
     CreateEndpointConfig,
@@ -62,13 +70,19 @@ def expected(record: Record, generation: Generation) -> Record:
     return replace(record, coming=generation)
 
 
-def settled(record: Record, generation: Generation) -> Record:
-    """A generation is now current; the intents become history, except for created resources that belong to no
-    generation.
-    """
+def settled(record: Record, generation: Generation, change: ServingChange = "up", by: str = "") -> Record:
+    """A generation is now current; the intents end, except for created resources that belong to no generation."""
     others = [known for known in record.generations if known.server != generation.server]
     generations = (*others, generation)[-KEPT_GENERATIONS:]
-    return replace(record, generations=generations, intents=_abandoned(record, generations), coming=None)
+    periods, begun = record.periods, ServingPeriod.of(generation, change, by)
+    goes_on = bool(periods) and (periods[-1].server, periods[-1].since) == (begun.server, begun.since)
+    return replace(
+        record,
+        generations=generations,
+        intents=_abandoned(record, generations),
+        coming=None,
+        history=periods if goes_on else (*periods, begun),
+    )
 
 
 def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Intent, ...]:

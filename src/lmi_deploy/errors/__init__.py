@@ -206,6 +206,10 @@ class NoCopies(CloudError):
     """No copy of an inference component runs: the request was not processed, and may be what starts one."""
 
 
+class SharedEndpointGone(CloudError):
+    """The last deployment on the shared endpoint ended, and deletes it: no other can be put on it any more."""
+
+
 class QuotaExceeded(CloudError):
     """The account's limit is reached; retrying does not help."""
 

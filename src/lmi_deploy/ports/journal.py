@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record, ServingChange
 
 
 class Journal(Protocol):
@@ -18,9 +18,9 @@ class Journal(Protocol):
     def set_pending(self, generation: Generation) -> None:
         """This generation is pending, until it is settled."""
 
-    def commit(self, generation: Generation) -> None:
-        """This generation is now current; the intents become history, except for created resources that belong to no
-        generation.
+    def commit(self, generation: Generation, change: ServingChange = "up", by: str = "") -> None:
+        """This generation is now current, by a change of who has the ARN `by`; the intents end, except for created
+        resources that belong to no generation.
         """
 
 

@@ -152,4 +152,4 @@ def adopt(adoption: Adoption, recipe: Recipe, deps: Dependencies, *, force: bool
             hint = "run the same command again: it continues"
             raise interrupted(ref, deps, hint=hint) from None
         if fresh.generation is not None:
-            journal.commit(fresh.generation)
+            journal.commit(fresh.generation, "adopt", deps.who(ref))

@@ -12,7 +12,7 @@ from typing import Final
 from lmi_deploy.domain.dearest_type import dearest_type
 from lmi_deploy.domain.deployment_list import ListedDeployment
 from lmi_deploy.domain.observed_state import Price
-from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.record import DeploymentRef, Record, ServingPeriod
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
 from lmi_deploy.domain.sagemaker.resource_settings import COSTS_NOTHING
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob, compile_job_of
@@ -30,7 +30,7 @@ NOT_SEEN: Final = (
     "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",
     "changes of a price: every hour has the price of now",
     "the types that instance pools took: every hour has the price of the type that costs most",
-    "types and numbers from before the oldest generation that a record has (it keeps 5), and earlier bounds of "
+    "what served before the oldest generation of a record that an earlier lmi wrote, and earlier bounds of "
     "autoscaling: every hour has those of the recorded generation",
     "other numbers of instances that a shared endpoint (`endpoint.share`) had: every hour has the number of now",
     "jobs that the tag search does not show, storage and data transfer",
@@ -125,8 +125,8 @@ def usages(
                 unread(newer)
                 record = None
             models[_endpoint_below(one, record)].append(one.ref.name)
-            if record and record.generations:
-                yield from _of_generations(one, record.generations, month, now, price)
+            if record and record.periods:
+                yield from _of_periods(one, record.periods, month, now, price)
             elif not one.shared:
                 yield from _of_endpoint(one, (), month, deps, price)
 
@@ -179,32 +179,31 @@ def _endpoint_below(one: ListedDeployment, record: Record | None) -> str:
     return component.place.endpoint if component else ""
 
 
-def _of_generations(
+def _of_periods(
     one: ListedDeployment,
-    generations: tuple[Generation, ...],
+    periods: tuple[ServingPeriod, ...],
     month: Month,
     now: datetime,
     price: Callable[[str, str], Price | None],
 ) -> Iterator[Usage]:
-    for generation, start, end, running in _spans(generations, one, month, now):
-        place, candidate = generation.serving.cloud, generation.serving.candidate
-        if place.component is not None:
+    for period, start, end, running in _spans(periods, one, month, now):
+        if not period.count:
             continue  # the instances are the shared endpoint's
-        instance, of_type = dearest_type(generation.types, partial(price, one.ref.region))
+        instance, of_type = dearest_type(period.types, partial(price, one.ref.region))
         usage = Usage(
             ref=one.ref,
             instance=instance,
-            count=place.scaling.lowest if place.scaling else place.count,
-            autoscaled=place.scaling is not None,
+            count=period.count,
+            autoscaled=period.autoscaled,
             start=start,
             end=end,
             running=running,
             price=of_type,
-            variant="main" if candidate else "",
+            variant="main" if period.candidate_type else "",
         )
         yield usage
-        if candidate:
-            yield _of_candidate(usage, candidate.instance, candidate.serving.cloud.count, price)
+        if period.candidate_type:
+            yield _of_candidate(usage, period.candidate_type, period.candidate_count, price)
 
 
 def _of_candidate(main: Usage, instance: str, count: int, price: Callable[[str, str], Price | None]) -> Usage:
@@ -260,24 +259,24 @@ def _of_endpoint(
 
 
 def _spans(
-    generations: tuple[Generation, ...], one: ListedDeployment, month: Month, now: datetime
-) -> Iterator[tuple[Generation, datetime, datetime, bool]]:
-    """Each generation serves until the next one; the last one until now, if the endpoint exists: then it runs.
+    periods: tuple[ServingPeriod, ...], one: ListedDeployment, month: Month, now: datetime
+) -> Iterator[tuple[ServingPeriod, datetime, datetime, bool]]:
+    """Each until the next one; the last one until now, if the endpoint exists: then it runs.
 
-    The oldest one that is recorded begins with its endpoint: that costs before it serves, and the record keeps few.
+    The first begins with its endpoint, which costs before it serves.
     """
-    starts = [parse_moment(generation.since) for generation in generations]
+    starts = [parse_moment(period.since) for period in periods]
     created = parse_moment(one.created)
     if starts and starts[0] is not None and created is not None:
         starts[0] = min(starts[0], created)
     exists = one.status not in _FREE
     ends = [*starts[1:], now if exists else None]
-    for number, (generation, start, end) in enumerate(zip(generations, starts, ends, strict=True), start=1):
+    for number, (period, start, end) in enumerate(zip(periods, starts, ends, strict=True), start=1):
         if start is None or end is None:
             continue
-        span = _within(month, start, end, now, serves=exists and number == len(generations))
+        span = _within(month, start, end, now, serves=exists and number == len(periods))
         if span is not None:
-            yield generation, *span
+            yield period, *span
 
 
 def _within(

@@ -68,3 +68,7 @@ class Dependencies:
     machine: Callable[[], Machine]
     load_machines: LoadMachinesOf
     runtimes: Callable[[str | None], AvailableRuntimes]
+
+    def who(self, ref: DeploymentRef) -> str:
+        """ARN of who changes the deployment; empty on this machine."""
+        return "" if ref.is_here else self.cloud(ref.region).caller.arn

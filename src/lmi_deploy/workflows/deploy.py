@@ -104,7 +104,8 @@ class _Attempt:
         if detached:
             return
         # Settled before the old generation is removed: from here on the new one is current.
-        journal.commit(replace(pending, since=self._since(pending), took=self.progress.took or pending.took))
+        settled = replace(pending, since=self._since(pending), took=self.progress.took or pending.took)
+        journal.commit(settled, "up", deps.who(deployment.ref))
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished, Notice, Started
 from lmi_deploy.domain.plan import Plan
-from lmi_deploy.domain.record import DeploymentRef, Generation
+from lmi_deploy.domain.record import DeploymentRef, Generation, ServingChange
 from lmi_deploy.errors import DeployFailed, LmiError, LockLost
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -44,7 +44,13 @@ class PlanProgress:
 
 
 def apply_generation(
-    ref: DeploymentRef, plan: Plan, pending: Generation | None, deps: Dependencies, *, returns: bool = False
+    ref: DeploymentRef,
+    plan: Plan,
+    pending: Generation | None,
+    deps: Dependencies,
+    *,
+    change: ServingChange = "up",
+    returns: bool = False,
 ) -> Iterator[Event]:
     """`returns`: to the previous generation, if the probe fails."""
     journal, progress = deps.journal(ref), PlanProgress()
@@ -59,7 +65,8 @@ def apply_generation(
         raise
     if pending is not None:
         since = deps.clock.now().isoformat(timespec="seconds")
-        journal.commit(replace(pending, since=since, took=pending.took or progress.took))
+        settled = replace(pending, since=since, took=pending.took or progress.took)
+        journal.commit(settled, change, deps.who(ref))
     yield from apply(after, perform, journal, deps.clock)
 
 
@@ -87,7 +94,7 @@ def return_to_previous(
     try:
         plan, previous = target.plan_rollback(replace(observed, record=record), previous.server)
         deps.journal(ref).set_pending(previous)
-        yield from apply_generation(ref, plan, previous, deps)
+        yield from apply_generation(ref, plan, previous, deps, change="rollback")
     except LockLost:
         raise
     except LmiError as second:

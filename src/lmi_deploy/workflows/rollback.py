@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Estimate, Plan
-from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.recipe_keys import Pairs
+from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.errors import Refused
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
@@ -18,17 +20,45 @@ _BACK = "the steps so far are recorded: `lmi status` shows them, `lmi rollback` 
 
 
 def prepare_rollback(
-    ref: DeploymentRef, deps: Dependencies, to: int = 0, *, max_hourly: float | None = None
+    ref: DeploymentRef,
+    deps: Dependencies,
+    to: int | str = 0,
+    *,
+    max_hourly: float | None = None,
+    if_serving: str = "",
+    unattended: bool = False,
 ) -> tuple[DeploymentRef, Plan, Estimate, str]:
     """The plan of a rollback, its cost, and the name of the generation. NotFound if there is no earlier one, Refused
-    if it may cost more than `max_hourly`.
+    if it may cost more than `max_hourly`, or if another generation than `if_serving` serves.
 
-    `to`: its number, counted back from the current one; 0: the previous one.
+    `to`: its number, counted back from the current one, or its endpoint config; 0: the previous one. If the last
+    rollback left that one, an `unattended` rollback to it is Refused: two people who roll back at the same time would
+    put the bad version into service again.
     """
     target, observed = deps.targets[ref.target], _confirmed(ref, deps)
+    if if_serving and observed.serving != if_serving:
+        raise Refused(
+            f"{ref.name}: {observed.serving or 'nothing'} serves, not {if_serving}",
+            hint=f"`{ref.command('status')}` shows the generations; nothing was changed",
+        )
     plan, generation = target.plan_rollback(observed, to)
+    notices: Pairs = ()
+    if not to and observed.record is not None and observed.record.left_by_rollback == generation.server:
+        told = _left(observed.record)
+        if unattended:
+            raise Refused(
+                f"{ref.name}: {told}",
+                hint=f"`{ref.command('rollback')} --to 2` goes one further back, --to 1 to that one all the same",
+            )
+        notices = (("note", told),)
     cost = target.require_affordable_generation(generation, observed.ref, max_hourly)
-    return observed.ref, plan, Estimate(figures=(("cost", cost),)), generation.server
+    return observed.ref, plan, Estimate(figures=(("cost", cost), *notices)), generation.server
+
+
+def _left(record: Record) -> str:
+    last = record.periods[-1]
+    by = f" by {last.by}" if last.by else ""
+    return f"the previous generation, {record.left_by_rollback}, is the one that the rollback of {last.since}{by} left"
 
 
 def _confirmed(ref: DeploymentRef, deps: Dependencies) -> Observed:
@@ -47,6 +77,6 @@ def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) 
         require_agreed(shown, plan)
         deps.journal(ref).set_pending(previous)
         try:
-            yield from apply_generation(ref, plan, previous, deps)
+            yield from apply_generation(ref, plan, previous, deps, change="rollback")
         except KeyboardInterrupt:
             raise interrupted(ref, deps, hint=_BACK) from None

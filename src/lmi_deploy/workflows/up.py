@@ -16,6 +16,7 @@ from lmi_deploy.domain.local_actions import BuildEnvironment, BuildImage, FetchW
 from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.domain.sagemaker.actions import PushWeights
 from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint, DeleteSharedEndpoint
+from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
 from lmi_deploy.errors import (
     DeployFailed,
     LmiError,
@@ -23,6 +24,7 @@ from lmi_deploy.errors import (
     NoCredentials,
     NotCompiled,
     QuotaExceeded,
+    SharedEndpointGone,
     UsageRefused,
 )
 from lmi_deploy.planning.adapter_checks import adapter_notes
@@ -49,8 +51,10 @@ from lmi_deploy.workflows.price_refresh import price_table
 from lmi_deploy.workflows.region_fallback import leave_region, prepare_in_regions
 from lmi_deploy.workflows.safetensors_headers import gathered_checkpoint
 
-_SHARED_ENDPOINT = (CreateSharedEndpoint, DeleteSharedEndpoint)
-"""Other deployments create and delete it between a plan and the lock of this one."""
+_SHARED_ENDPOINT = (CreateSharedEndpoint, DeleteSharedEndpoint, SetInstanceCount)
+"""Other deployments create, enlarge and delete it between a plan and the lock of this one."""
+_GONE_AGAIN: Final = 5
+"""How often an `up` creates a shared endpoint again that others delete."""
 _NO_ACCOUNT: Final = "000000000000"
 
 
@@ -279,9 +283,15 @@ def execute(
     Returns the plan that was carried out in the end: of a recipe with `endpoint.regions` maybe that of another region.
     """
     deployment.require_possible()
+    left = _GONE_AGAIN if options.unattended else 0
     while True:
         try:
             yield from _execute(deployment, deps, options)
+        except SharedEndpointGone as gone:
+            if not left:
+                raise
+            left -= 1
+            yield Notice(text=f"{gone.message}; lmi creates it again")
         except (NoCapacity, QuotaExceeded) as error:
             deployment = yield from leave_region(deployment, error, deps, most=options.max_hourly)
         else:
@@ -303,7 +313,7 @@ def _execute(deployment: DeploymentPlan, deps: Dependencies, options: DeployOpti
         fresh = make_plan(
             deployment.spec, deployment.artifact, deps, probe=options.probe, before=deployment.inventory
         )
-        free = _SHARED_ENDPOINT if options.unattended else ()
+        free = _SHARED_ENDPOINT if options.unattended and deployment.spec.shares_endpoint else ()
         require_agreed(deployment.plan, fresh.plan, free=free)
         new = [action for action in fresh.plan.actions if isinstance(action, free)]
         if any(action not in deployment.plan.actions for action in new):

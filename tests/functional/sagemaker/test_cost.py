@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 
 import pytest
@@ -71,10 +72,34 @@ def test_change_in_place_and_forgotten_generations_keep_the_time_that_was_billed
         app.up("--set", f"options.max_model_len={512 + number}")
     found = [line for line in app.lmi("cost", "--json").lines if line["event"] == "row"]
     created = datetime.fromisoformat(app.cloud.account_state.endpoints["tiny"].observed.created)
-    assert len(found) == KEPT_GENERATIONS
+    assert len(found) == 1 + KEPT_GENERATIONS + 1, "those that the record forgot, too"
     assert found[0]["start"] == created.isoformat(timespec="seconds")
     assert sum(row["hours"] for row in found) >= KEPT_GENERATIONS + 2
     assert any("oldest generation" in text for text in app.lmi("cost", "--json").result["not_seen"])
+
+
+def test_rollback_gives_no_past_hour_to_another_generation(app: CloudApp) -> None:
+    """Ten days of one type, an hour of a dearer one, and back: the ten days stay as they were."""
+    app.up()
+    app.clock.sleep(240 * 3600)
+    before = billed(app)
+    app.up("--set", "instance_type=ml.g5.12xlarge")
+    app.clock.sleep(3600)
+    assert app.lmi("rollback", "tiny", "--yes").code == 0
+    app.clock.sleep(3600)
+    after = billed(app)
+    assert after["ml.g5.12xlarge"] == pytest.approx(1, abs=0.5)
+    assert before["ml.g5.xlarge"] < after["ml.g5.xlarge"] < before["ml.g5.xlarge"] + 2
+
+
+def billed(app: CloudApp) -> Counter[str]:
+    """Hours by instance type, over all months so far."""
+    hours = Counter[str]()
+    for month in ("2026-11", "2026-12"):
+        for line in app.lmi("cost", "--json", "--month", month).lines:
+            if line["event"] == "row":
+                hours[line["instance"]] += line["hours"]
+    return hours
 
 
 def test_each_version_of_an_endpoint_with_a_candidate_is_named(app: CloudApp) -> None:

@@ -141,7 +141,15 @@ def test_rollback_returns_to_the_previous_generation_and_back(app: CloudApp) -> 
     assert result.code == 0, result.err
     assert app.observe().serving == first != second
     assert app.lmi("status", "tiny").code == 0
-    assert app.lmi("rollback", "tiny", "--yes").code == 0
+    again = app.lmi("rollback", "tiny", "--yes")
+    assert (
+        again.code,
+        f"the previous generation, {second}, is the one that the rollback of" in again.err,
+    ) == (5, True)
+    assert f"by {app.cloud.account.get_caller().arn} left" in again.err
+    other = app.lmi("rollback", "tiny", "--yes", "--to", str(second), "--if-serving", str(second))
+    assert (other.code, f"{first} serves, not {second}" in other.err) == (5, True)
+    assert app.lmi("rollback", "tiny", "--yes", "--to", str(second), "--if-serving", str(first)).code == 0
     assert app.observe().serving == second
     assert "nothing to do" in app.up(*CHANGED).err
 

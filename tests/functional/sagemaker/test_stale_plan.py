@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.functional.sagemaker.test_shared_endpoint import GPUS
 from tests.functional.sagemaker.test_shared_endpoint import write as write_on_shared_endpoint
 from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_scenarios import CHANGED, SCALED
+from tests.support.fake_components import FakeComponents
 from tests.support.local_app import RECIPE as LOCAL
 
 OTHER = RECIPE + "options: {dtype: bf16}\n"
@@ -160,6 +162,34 @@ def test_shared_endpoint_that_went_meanwhile_is_created_again(
     result = shared.lmi("up", "code.yaml", *argv)
     assert (result.code, says in result.err) == (code, True), result.err
     assert [*shared.endpoints] == ([] if code else ["team"])
+
+
+def test_shared_endpoint_that_is_deleted_when_the_model_is_put_on_it_is_created_again(
+    shared: SharedApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("chat", "code"):
+        write_on_shared_endpoint(name)
+    shared.up("chat.yaml")
+    create = FakeComponents.create_component
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.setattr(FakeComponents, "create_component", create)
+        assert shared.lmi("down", "chat", "--yes").code == 0
+        create(*arguments)
+
+    monkeypatch.setattr(FakeComponents, "create_component", late)
+    result = shared.lmi("up", "code.yaml", "--yes")
+    assert (result.code, "was the last one; lmi creates it again" in result.err) == (0, True), result.err
+    assert [*shared.endpoints] == ["team"]
+
+
+def test_shared_endpoint_that_another_made_smaller_is_enlarged(shared: SharedApp) -> None:
+    """The price was agreed to: the plan creates as many instances."""
+    write_on_shared_endpoint("chat")
+    write_on_shared_endpoint("code", endpoint=", count: 2")
+    shared.others.append(lambda: shared.lmi("up", "chat.yaml", "--yes"))
+    result = shared.lmi("up", "code.yaml", "--yes")
+    assert (result.code, "lmi will also set team to 2 instances" in result.err) == (0, True), result.err
 
 
 def test_shared_endpoint_that_went_meanwhile_makes_a_saved_plan_stale(shared: SharedApp) -> None:

@@ -18,14 +18,28 @@ from lmi_deploy.domain.record import KEPT_GENERATIONS
 from lmi_deploy.workflows import rollback as workflows_rollback
 
 
+class _Generation(click.ParamType[int | str]):
+    """A number, or the name of an endpoint config."""
+
+    name = "generation"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if not value.isdigit():
+            return value
+        return click.IntRange(1, KEPT_GENERATIONS - 1)(value, param, ctx)
+
+
 @click.command("rollback")
 @name_argument
 @place_options
 @click.option(
     "--to",
-    type=click.IntRange(1, KEPT_GENERATIONS - 1),
-    metavar="N",
-    help="How many generations back, as numbered by `lmi status`.  [default: 1]",
+    type=_Generation(),
+    metavar="GENERATION",
+    help="How many generations back, as numbered by `lmi status`, or an endpoint config.  [default: 1]",
+)
+@click.option(
+    "--if-serving", metavar="CONFIG", help="Refuse if another endpoint config serves than this one."
 )
 @max_hourly_option
 @yes_option
@@ -34,7 +48,8 @@ def command(
     *,
     name: str | None,
     where: TargetOptions,
-    to: int | None,
+    to: int | str | None,
+    if_serving: str | None,
     max_hourly: float | None,
     yes: bool,
     as_json: bool,
@@ -42,12 +57,17 @@ def command(
     """Point the endpoint at an earlier generation, and send it a probe.
 
     lmi keeps the last five generations. It uploads and creates nothing, so a rollback takes as long as an instance
-    takes to start.
+    takes to start. After a rollback, --yes refuses the generation that it left, unless --to names it.
     """
     context = open_context(as_json=as_json)
     found = find_deployment(name, context.deps, where)
     ref, plan, estimate, server = workflows_rollback.prepare_rollback(
-        found, context.deps, to or 0, max_hourly=max_hourly
+        found,
+        context.deps,
+        to or 0,
+        max_hourly=max_hourly,
+        if_serving=if_serving or "",
+        unattended=yes,
     )
     context.view.plan(plan, estimate)
     confirm(f"Roll back to {server} ({ref.place})?", yes=yes)

@@ -19,7 +19,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedEndpoint,
 )
 from lmi_deploy.domain.sagemaker.tags import tags_of
-from lmi_deploy.errors import CloudError, Conflict, NotFound, Refused
+from lmi_deploy.errors import Conflict, NotFound, Refused, SharedEndpointGone
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.endpoint_waiter import EndpointWaiter, poll_intervals
@@ -93,8 +93,8 @@ class SharedEndpointCreator:
             hint="it was not changed. Check it, or choose another name in the recipe",
         )
 
-    def _endpoint_gone(self, name: str, endpoint: str) -> CloudError:
-        return CloudError(
+    def _endpoint_gone(self, name: str, endpoint: str) -> SharedEndpointGone:
+        return SharedEndpointGone(
             f"{name}: the shared endpoint {endpoint} is being deleted: another deployment on it was the last one",
             hint="run the same command again: it creates the endpoint again",
         )
