@@ -75,7 +75,7 @@ def _cost(ref: DeploymentRef, deps: Dependencies) -> str:
         cost = status(ref, deps).cost
     except LmiError:
         return ""
-    return f" ({cost})" if cost else ""
+    return f", {cost}" if cost else ""
 
 
 def require_unused(wanted: WantedSetup, cloud: Cloud, running: Sequence[str]) -> None:

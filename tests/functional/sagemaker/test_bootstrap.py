@@ -146,7 +146,7 @@ def test_prune_removes_what_is_not_needed_and_names_who_may_need_it(app: CloudAp
     assert app.lmi("up", "tiny.yaml", "--yes", *ASYNCHRONOUS).code == 0
     told = app.lmi("bootstrap", "tiny.yaml", "--yes", "--prune")
     assert "- lmi-tiny-us-east-1 of lmi-endpoint: WriteResponses" in told.err
-    assert "may need it: tiny in us-east-1 ($" in told.err
+    assert "may need it: tiny in us-east-1, $" in told.err
     [inline] = app.cloud.iam_setup.roles["lmi-endpoint"].inline.values()
     assert "WriteResponses" not in [statement["Sid"] for statement in inline["Statement"]]
     assert changes(app, "--prune") == []
@@ -185,7 +185,7 @@ def test_role_of_a_running_deployment_is_not_deleted(app: CloudApp) -> None:
     for more in ((), ("--shared", "ti")):
         refused = app.lmi("bootstrap", "tiny.yaml", "--delete", "--yes", *more)
         assert (refused.code, app.cloud.iam_setup.changes) == (5, before)
-        assert "tiny in us-east-1 ($" in refused.err
+        assert "tiny in us-east-1, $" in refused.err
     assert app.lmi("down", "tiny", "--yes").code == 0
     assert changes(app, "--delete") == ["delete role", "delete policy"]
 
