@@ -91,8 +91,8 @@ class WeightsStore(Protocol):
     def exists(self, name: str) -> bool:
         """Whether anything of these weights is stored, as much or as little as an interrupted push or removal left."""
 
-    def references(self, *, but: str = "") -> dict[str, str]:
-        """Names of weights to the deployment whose record names them; the record of `but` is skipped."""
+    def references(self, *, but: str = "") -> dict[str, tuple[str, ...]]:
+        """Names of weights to the deployments whose records name them; the record of `but` is skipped."""
 
     def verify(
         self, manifest: Manifest, *, deep: bool, key: str

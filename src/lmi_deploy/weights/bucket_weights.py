@@ -186,18 +186,18 @@ class BucketWeights:
     def exists(self, name: str) -> bool:
         return weights_maintenance.exists(self.store, name)
 
-    def references(self, *, but: str = "") -> dict[str, str]:
-        found: dict[str, str] = {}
+    def references(self, *, but: str = "") -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
         for stored in self.store.list(_RECORDS):
             if stack := claimant(stored.key):
-                found |= dict.fromkeys(self._claimed(stored.key), stack)
+                found |= {name: (*found.get(name, ()), stack) for name in self._claimed(stored.key)}
             elif stored.key.endswith(_RECORD):
                 deployment = stored.key.removeprefix(_RECORDS).removesuffix(_RECORD)
                 if deployment == but:
                     continue
-                found |= dict.fromkeys(self._named(stored.key), deployment)
-        served = self.served(frozenset({*found.values(), but}))
-        return {name: deployment for name, deployment in served.items() if deployment != but} | found
+                found |= {name: (*found.get(name, ()), deployment) for name in self._named(stored.key)}
+        served = self.served(frozenset({*(user for users in found.values() for user in users), but}))
+        return {name: (user,) for name, user in served.items() if user != but} | found
 
     def verify(
         self, manifest: Manifest, *, deep: bool, key: str

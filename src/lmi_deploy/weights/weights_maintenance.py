@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -87,23 +87,24 @@ def _rehashed(store: ObjectStore, file: StoredFile, listed: StoredObject | None)
     return "" if got == file.sha256 else f"sha256 {got}, but the manifest says {file.sha256}"
 
 
-def _release_hint(user: str) -> str:
-    if user.endswith(f"({EXPORTED})"):
+def _release_hint(users: Sequence[str]) -> str:
+    if any(user.endswith(f"({EXPORTED})") for user in users):
         return "destroy that stack and delete its claim first; `lmi docs export-to-terraform` shows how"
-    return f"run `lmi down {user}` first"
+    return f"run `lmi down {' '.join(users)}` first"
 
 
 def remove(
-    store: ObjectStore, name: str, *, used: Mapping[str, str], versions: bool = False
+    store: ObjectStore, name: str, *, used: Mapping[str, tuple[str, ...]], versions: bool = False
 ) -> RemovedObjects:
     """Delete unused weights, the manifest first: without it, partly deleted weights do not count. `versions`: with
     every earlier version that a versioned bucket keeps.
 
-    `used`: weights by name, and the deployment that uses them. Refused if these are among them.
+    `used`: weights by name, and the deployments that use them or may go back to them. Refused if these are among them.
     """
     if name in used:
+        who = ("the deployment", "uses") if len(used[name]) == 1 else ("the deployments", "use")
         raise Refused(
-            f"{name}: the deployment {used[name]} uses these weights",
+            f"{name}: {who[0]} {', '.join(used[name])} {who[1]} these weights",
             hint=_release_hint(used[name]),
         )
     prefix = weights_prefix(name)

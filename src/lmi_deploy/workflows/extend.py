@@ -8,6 +8,7 @@ from datetime import timedelta
 from lmi_deploy.domain.recipe_key_types import Seconds
 from lmi_deploy.domain.recipe_keys import TTL
 from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.recipe.model.scalar_type import InvalidValue
 from lmi_deploy.recipe.model.scalar_types import scalar_type
@@ -28,6 +29,13 @@ def extend(ref: DeploymentRef, duration: str, deps: Dependencies) -> tuple[Deplo
         expires = (deps.clock.now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")
         target.set_expiry(target.observe(observed.ref), expires)
     return observed.ref, expires
+
+
+def expired_words(details: StatusDetails, ref: DeploymentRef) -> str:
+    """That it may be deleted at any time; empty if it has not expired."""
+    if not details.expired:
+        return ""
+    return f"at {details.expires}: `lmi gc` may delete it at any time; `{ref.command('extend')} 8h` keeps it"
 
 
 def read_duration(duration: str, limits: Seconds) -> int:

@@ -13,6 +13,7 @@ from lmi_deploy.errors import Refused
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
+from lmi_deploy.workflows.extend import expired_words
 from lmi_deploy.workflows.generation_switch import apply_generation
 from lmi_deploy.workflows.interruption import interrupted
 
@@ -51,6 +52,8 @@ def prepare_rollback(
                 hint=f"`{ref.command('rollback')} --to 2` goes one further back, --to 1 to that one all the same",
             )
         notices = (("note", told),)
+    if expired := expired_words(target.details(observed), observed.ref):
+        notices += (("expired", expired),)
     cost = target.require_affordable_generation(generation, observed.ref, max_hourly)
     return observed.ref, plan, Estimate(figures=(("cost", cost), *notices)), generation.server
 

@@ -18,6 +18,7 @@ from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
+from lmi_deploy.workflows.extend import expired_words
 from lmi_deploy.workflows.interruption import interrupted
 
 _GOES_ON = "SageMaker continues; the same command waits for it again, `lmi status` shows it"
@@ -36,6 +37,8 @@ class PreparedScaling:
     """
     candidate_price: Price | None = None
     """The same of the candidate's instances."""
+    expired: str = ""
+    """When it expired, and what that means; empty if it has not."""
 
     @property
     def estimate(self) -> Estimate:
@@ -75,7 +78,10 @@ class PreparedScaling:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Who may change the number again."""
+        """Who may change the number again, or delete it all."""
+        return (*((f"it expired {self.expired}",) if self.expired else ()), *self._set_again())
+
+    def _set_again(self) -> tuple[str, ...]:
         change, scaling = self.change, self.change.scaling
         if scaling is not None:
             return (
@@ -105,7 +111,12 @@ def prepare_scaling(
         for names in (types, candidate)
     ]
     prepared = PreparedScaling(
-        ref=observed.ref, plan=plan, change=change, price=prices[0], candidate_price=prices[1]
+        ref=observed.ref,
+        plan=plan,
+        change=change,
+        price=prices[0],
+        candidate_price=prices[1],
+        expired=expired_words(target.details(observed), observed.ref),
     )
     cost = 0.0 if change.shared else prepared.hourly(count)
     if max_hourly is not None and not plan.empty and (cost is None or cost > max_hourly):

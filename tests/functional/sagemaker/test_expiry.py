@@ -155,6 +155,19 @@ def test_up_of_an_expired_deployment_warns_and_renews_the_expiry(app: CloudApp) 
     assert "expired" not in app.lmi("plan").err
 
 
+@pytest.mark.parametrize("command", [("rollback", "tiny"), ("scale", "tiny", "2")])
+def test_expired_deployment_is_named_before_instances_start(app: CloudApp, command: tuple[str, ...]) -> None:
+    write_recipe(HOUR)
+    app.up()
+    app.up("--set", "options.dtype=fp32")
+    app.clock.sleep(2 * 3600)
+    told = app.lmi(*command, "--yes")
+    assert told.code == 0, told.err
+    assert "`lmi gc` may delete it at any time; `lmi extend tiny --region us-east-1 8h` keeps it" in told.err
+    assert app.lmi("extend", "tiny", "--region", "us-east-1", "8h").code == 0
+    assert "may delete it" not in app.lmi("scale", "tiny", "1", "--yes").err
+
+
 def test_up_without_ttl_removes_an_expired_extension(app: CloudApp) -> None:
     app.up()
     assert app.lmi("extend", "tiny", "60").code == 0

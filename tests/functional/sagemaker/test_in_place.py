@@ -225,7 +225,7 @@ def test_weights_that_lmi_pushed_elsewhere_cannot_be_removed_while_they_serve(ap
     tags = dict(app.cloud.account_state.tags[endpoint.arn])
     tags["lmi:weights-in-place"] = f"s3://{MODELS}/{pushed}"
     app.cloud.account_state.tags[endpoint.arn] = tuple(tags.items())
-    assert bucket_services.weights.references() == {pushed.removeprefix("weights/").rstrip("/"): "tiny"}
+    assert bucket_services.weights.references() == {pushed.removeprefix("weights/").rstrip("/"): ("tiny",)}
 
 
 def test_export_names_the_prefix_and_uploads_no_weights(app: AppWithModels) -> None:

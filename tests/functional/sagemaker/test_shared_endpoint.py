@@ -243,6 +243,19 @@ def test_logs_are_those_of_the_model_and_not_of_an_older_endpoint_of_its_name(
     assert app.lmi("logs", "chat").out == "a line of the model\n"
 
 
+def test_model_that_was_deleted_by_hand_names_the_endpoint_that_still_costs(app: CloudApp) -> None:
+    write("chat")
+    up(app, "chat")
+    account = app.cloud.account_state
+    account.components.pop("chat")
+    account.drop("inference-component", "chat")
+    status = app.lmi("status", "chat")
+    assert status.code == 4
+    assert (
+        "deleted from the shared endpoint, which may cost: `lmi status team --region us-east-1`" in status.out
+    )
+
+
 def test_endpoint_that_went_away_is_created_again(app: CloudApp) -> None:
     write("chat")
     up(app, "chat")

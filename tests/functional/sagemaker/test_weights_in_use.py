@@ -85,3 +85,13 @@ def test_weights_ls_names_the_deployment_of_an_endpoint_without_a_record(app: Cl
     _forget(app)
     messages = app.lmi("weights", "ls", "--json").lines
     assert [line["used_by"] for line in messages if "used_by" in line] == ["tiny"]
+
+
+def test_weights_of_several_deployments_name_them_all(app: CloudApp) -> None:
+    name = _up(app)
+    app.up("--set", "name=other")
+    row = next(line for line in app.lmi("weights", "ls", "--json").lines if line["event"] == "row")
+    assert row["used_by"] == "other, tiny"
+    refused = app.lmi("weights", "rm", name, "--yes")
+    assert (refused.code, "the deployments other, tiny use these weights" in refused.err) == (5, True)
+    assert "`lmi down other tiny`" in refused.err

@@ -125,7 +125,7 @@ def test_rewritten_manifest_has_the_current_versions(store: FakeStore, manifest:
 
 def test_used_weights_are_not_removed(store: FakeStore, manifest: Manifest) -> None:
     with pytest.raises(Refused, match="tiny uses these weights"):
-        remove(store, manifest.name, used={manifest.name: "tiny"})
+        remove(store, manifest.name, used={manifest.name: ("tiny",)})
     assert read_manifest(store, manifest.name) == manifest
 
 

@@ -98,7 +98,11 @@ def ls(*, bucket_request: BucketRequest, as_json: bool) -> None:
     found = store.all(errors.__setitem__)
     has_results = any(m.compiled for m in found)
     rows = [
-        {**_row(m), **({"compiled": m.compiled} if has_results else {}), "used_by": used.get(m.name, "")}
+        {
+            **_row(m),
+            **({"compiled": m.compiled} if has_results else {}),
+            "used_by": ", ".join(used.get(m.name, ())),
+        }
         for m in found
     ]
     context.view.rows(rows, spare=_SPARE)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from lmi_deploy.domain.observed_state import CloudObserved
-from lmi_deploy.domain.record import DeploymentStatus, Generation, Record
+from lmi_deploy.domain.record import DeploymentStatus, Generation, Record, command_for
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, UpdateEndpoint
 from lmi_deploy.domain.sagemaker.adapter_actions import (
     CreateAdapterComponent,
@@ -66,8 +66,17 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
             f"it has no endpoint yet; the compile job {names}; `lmi compile` waits for it, `lmi down` stops it"
         )
     if observed.record and observed.record.current:
-        return "drifted", "its endpoint was deleted; `lmi up` creates it again, `lmi down` deletes the rest"
+        return "drifted", _deleted(observed.record.current, observed.ref.region)
     return "failed", "an `lmi up` did not finish; `lmi up` continues, `lmi down` deletes it"
+
+
+def _deleted(current: Generation, region: str) -> str:
+    rest = "`lmi up` creates it again, `lmi down` deletes the rest"
+    component = current.serving.cloud.component
+    if component is None:
+        return f"its endpoint was deleted; {rest}"
+    shared = command_for("status", component.place.endpoint, region)
+    return f"it was deleted from the shared endpoint, which may cost: `{shared}`; {rest}"
 
 
 def _of_shared_endpoint(endpoint: ObservedEndpoint, sharing: tuple[str, ...]) -> tuple[DeploymentStatus, str]:
