@@ -18,6 +18,7 @@ from lmi_deploy.domain.role_setup import (
 from lmi_deploy.domain.sagemaker.tags import BUCKET_TAGS
 from lmi_deploy.errors import LmiError, Refused
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.message_callback import Notify
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.list_deployments import ListScope, list_deployments
 from lmi_deploy.workflows.status import status
@@ -60,11 +61,22 @@ def refuse_foreign(wanted: WantedSetup, observed: ObservedSetup) -> None:
         )
 
 
-def deployments_of(name: str, prefix: str, deps: Dependencies) -> list[str]:
-    """What exists in any region under the name, or under the prefix: each with its place and what it costs."""
+def deployments_of(name: str, prefix: str, deps: Dependencies, notify: Notify) -> list[str]:
+    """What exists in any region under the name, or under the prefix: each with its place and what it costs. Regions
+    that an organization denies are named by `notify`; AccessError if none can be listed.
+    """
     rows = list_deployments((), ListScope(everywhere=True, all_regions=True), deps)
-    rows.require_complete()
-    refs = [row.ref for row in rows.rows if row.listed is None or row.listed.status]
+    if not rows.listed_regions:
+        rows.require_complete()
+    for place, error in rows.failed.items():
+        notify(f"not looked for deployments in {place}: {error.message}")
+    # Where endpoints may not be listed, the tags tell of them, some minutes late.
+    unlisted = bool(rows.unlisted_reasons)
+    refs = [
+        row.ref
+        for row in rows.rows
+        if row.listed is None or row.listed.status or (unlisted and row.listed.tagged_endpoint)
+    ]
     of_it = [ref for ref in refs if (ref.name.startswith(prefix) if prefix else ref.name == name)]
     return [f"{ref.name} in {ref.region}{_cost(ref, deps)}" for ref in of_it]
 

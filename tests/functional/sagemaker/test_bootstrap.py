@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.domain.role_setup import beyond
+from lmi_deploy.errors import AccessError
 from tests.support.cloud_app import CloudApp
 
 PIPELINE = ("--pipeline", "github:acme/models")
@@ -188,6 +189,17 @@ def test_role_of_a_running_deployment_is_not_deleted(app: CloudApp) -> None:
         assert "tiny in us-east-1, $" in refused.err
     assert app.lmi("down", "tiny", "--yes").code == 0
     assert changes(app, "--delete") == ["delete role", "delete policy"]
+
+
+def test_role_is_not_deleted_where_endpoints_may_not_be_listed(app: CloudApp) -> None:
+    changes(app)
+    app.up()
+    before = app.cloud.iam_setup.changes
+    denied = AccessError("list of endpoints: may not sagemaker:ListEndpoints", hint="allow it")
+    app.cloud.account_state.failures.before["endpoints"] = [denied] * 9
+    refused = app.lmi("bootstrap", "tiny.yaml", "--delete", "--yes")
+    assert (refused.code, "tiny in us-east-1" in refused.err) == (5, True)
+    assert app.cloud.iam_setup.changes == before
 
 
 def test_policy_that_a_user_has_stops_the_deletion_before_it_starts(app: CloudApp) -> None:

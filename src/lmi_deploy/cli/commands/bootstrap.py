@@ -80,10 +80,12 @@ def command(
     observed = observe(wanted, cloud)
     unneeded = [] if delete else [*not_needed(wanted, observed)]
     if delete:
-        require_unused(wanted, cloud, deployments_of(spec.name, prefix, context.deps))
+        require_unused(wanted, cloud, deployments_of(spec.name, prefix, context.deps, context.view.note))
         steps = [*removal_steps(wanted, observed)]
     else:
-        running = deployments_of(spec.name, prefix, context.deps) if prune and unneeded else []
+        running = (
+            deployments_of(spec.name, prefix, context.deps, context.view.note) if prune and unneeded else []
+        )
         _show_unneeded(unneeded, running, context.view, prune=prune)
         wanted = wanted if prune else with_what_is_allowed(wanted, observed)
         refuse_foreign(wanted, observed)
