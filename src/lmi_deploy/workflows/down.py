@@ -178,7 +178,11 @@ def _weights(observed: Observed, deps: Dependencies) -> tuple[tuple[str, ...], t
         return (), ()
     store = deps.weights(BucketRequest(bucket=observed.ref.bucket, region=observed.ref.region), None)
     used, complete = store.references(but=observed.ref.name), {manifest.name for manifest in store.all()}
-    lines = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
+    lines = tuple(
+        f"{name} stays: {', '.join(used[name])} {'uses' if len(used[name]) == 1 else 'use'} it"
+        for name in named
+        if name in used
+    )
     # Without a manifest they may still be stored: an interrupted removal deletes it first.
     return tuple(
         name for name in named if name not in used and (name in complete or store.exists(name))

@@ -154,6 +154,16 @@ def test_rollback_returns_to_the_previous_generation_and_back(app: CloudApp) -> 
     assert "nothing to do" in app.up(*CHANGED).err
 
 
+def test_plan_that_goes_back_names_who_deployed_what_serves(app: CloudApp) -> None:
+    app.up()
+    app.up(*CHANGED)
+    since, by = app.record().periods[-1].since, app.cloud.account.get_caller().arn
+    told = app.lmi("plan")
+    assert "tiny goes back to an earlier version (1 back" in told.err
+    assert f"the one that serves was put there at {since} by {by}" in told.err
+    assert "goes back" not in app.lmi("plan", "--set", "options.max_model_len=77").err
+
+
 def test_old_record_serves_and_can_be_rolled_back_to(app: CloudApp) -> None:
     scaled = f"{RECIPE}endpoint: {{autoscaling: {{min: 1, max: 3, invocations_per_instance: 60}}, tags: {{a: b}}}}\n"
     write_recipe(scaled)

@@ -16,6 +16,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     CreateEndpointConfig,
     CreateModel,
     DeleteEndpoint,
+    UpdateEndpoint,
 )
 from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.target_spec import SageMakerPlace
@@ -26,16 +27,37 @@ from lmi_deploy.targets.sagemaker.desired_state import desired_state
 from lmi_deploy.targets.sagemaker.download_time import late_start
 from lmi_deploy.targets.sagemaker.in_place import in_place_notices
 from lmi_deploy.targets.sagemaker.plan.expiry_actions import expiry_notice, unscheduled_notice
+from lmi_deploy.targets.sagemaker.plan.rollback import earlier
 from lmi_deploy.targets.sagemaker.status import failed_update_reason, missing_words
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_notices
 
 
 def observed_notices(observed: CloudObserved, plan: Plan) -> tuple[str, ...]:
-    """An expiry, an update that failed, parts that were deleted under the endpoint."""
+    """An expiry, an update that failed, parts that were deleted under the endpoint, the way back to what served."""
     failed = ""
     if observed.endpoint and observed.record and not observed.not_owned_reason:
         failed = failed_update_reason(observed.endpoint, observed.record)
-    return tuple(filter(None, (expiry_notice(observed, plan), failed, _missing_parts(observed, plan))))
+    found = (
+        expiry_notice(observed, plan),
+        failed,
+        _missing_parts(observed, plan),
+        _goes_back(observed, plan),
+    )
+    return tuple(filter(None, found))
+
+
+def _goes_back(observed: CloudObserved, plan: Plan) -> str:
+    """Two people whose checkouts differ replace each other's version, and each `up` looks like any update."""
+    configs = {action.config for action in plan.actions if isinstance(action, UpdateEndpoint)}
+    number = next((at for at, one in enumerate(earlier(observed), 1) if one.server in configs), 0)
+    if not number or observed.record is None:
+        return ""
+    serves = observed.record.periods[-1]
+    by = f" by {serves.by}" if serves.by else ""
+    return (
+        f"{observed.ref.name} goes back to an earlier version ({number} back, as `lmi status` numbers them); the one "
+        f"that serves was put there at {serves.since}{by}"
+    )
 
 
 def _missing_parts(observed: CloudObserved, plan: Plan) -> str:
