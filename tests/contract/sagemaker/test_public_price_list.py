@@ -153,7 +153,7 @@ def test_list_that_takes_too_long_is_given_up() -> None:
 
     with served(endless()) as address:
         try:
-            with pytest.raises(LmiError, match=r"AWS.s price list: no response within 0\.2 s"):
+            with pytest.raises(LmiError, match=r"no response within 0\.2 s|timed out"):
                 reader(address).listed("us-east-1", seconds=0.2)
         finally:
             ends.set()
