@@ -44,14 +44,16 @@ def prepare_rollback(
         )
     plan, generation = target.plan_rollback(observed, to)
     notices: Pairs = ()
-    if not to and observed.record is not None and observed.record.left_by_rollback == generation.server:
-        told = _left(observed.record)
+    record = observed.record
+    # One that was interrupted continues.
+    if not to and record and not record.coming and record.left_by_rollback == generation.server:
         if unattended:
+            back = ref.command("rollback")
+            further = f"`{back} --to 2` goes one further back, " if len(record.generations) > 2 else ""
             raise Refused(
-                f"{ref.name}: {told}",
-                hint=f"`{ref.command('rollback')} --to 2` goes one further back, --to 1 to that one all the same",
+                f"{ref.name}: {_left(record)}", hint=f"{further}`{back} --to 1` goes to that one all the same"
             )
-        notices = (("note", told),)
+        notices = (("note", _left(record)),)
     if expired := expired_words(target.details(observed), observed.ref):
         notices += (("expired", expired),)
     cost = target.require_affordable_generation(generation, observed.ref, max_hourly)
