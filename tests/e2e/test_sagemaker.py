@@ -90,9 +90,8 @@ def test_recipe_becomes_an_endpoint_and_down_deletes_everything(account: Account
 
 @pytest.mark.landing
 def test_weights_come_by_a_job_and_a_rollback_goes_back_to_one_instance(account: Account) -> None:
-    existing = [json.loads(line) for line in account.run("weights", "ls", "--json").splitlines()]
-    for line in existing:
-        if line["event"] == "row":
+    for line in map(json.loads, account.lmi.run("weights", "ls", "--json").stdout.splitlines()):
+        if line["event"] == "row":  # of the other test; alone, there is not even a bucket
             account.run("weights", "rm", "--yes", line["name"])
     account.allow(*BY_JOB)
     up = account.run("up", RECIPE, "--yes", "--json", *BY_JOB)
