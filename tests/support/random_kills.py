@@ -41,6 +41,7 @@ BUG = 3
 AT_WORK = 0.75
 WORKING = 0.3
 """The share of the signals that are sent during the actions, and of the command's time that these take."""
+_NOT_COMPILED = "its model is not compiled yet"
 _TRACEBACK = "Traceback (most recent call last)"
 PLAIN = """\
 name: {name}
@@ -277,10 +278,14 @@ class KilledLifecycle:
         return self.finish(self.start(*argv), argv, [])
 
     def converge(self, *argv: str) -> None:
-        """The same command again, until no other process holds the lock: it must succeed."""
+        """The same command again, until no other process holds the lock: it must succeed. What its hint asks for is
+        done before: a compile.
+        """
         deadline = time.monotonic() + TIMEOUT
-        while (result := self.run(*argv)).code == 5 and "locked by" in result.output:
-            if time.monotonic() > deadline:
+        while (result := self.run(*argv)).code != 0 and time.monotonic() < deadline:
+            if _NOT_COMPILED in result.output:
+                self.converge(*self.kind.also)
+            elif result.code != 5 or "locked by" not in result.output:
                 break
             time.sleep(0.5)
         if result.code != 0:
@@ -314,7 +319,9 @@ class KilledLifecycle:
             self.outcome.crashed += 1
             self.outcome.hits[name] = self.outcome.hits.get(name, 0) + 1
         good = (0, *DIED[name]) if hit else (0,)
-        is_early = argv[0] == "bench" and "does not answer yet" in result.output  # its `up` was struck
+        # The `up` before it was struck; or `down --purge`, beside a suspended `up`, deleted the compiled model.
+        is_early = argv[0] == "bench" and "does not answer yet" in result.output
+        is_early |= _NOT_COMPILED in result.output
         if result.code not in good and not is_early and not (hit and _was_starting(result, name)):
             self.outcome.blame(f"{name} after {moment:.2f} s: exit {result.code}, expected {good}", result)
         if hit and name in ("SIGINT", "SIGTERM") and result.code == 130 and not result.output.strip():
