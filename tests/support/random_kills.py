@@ -41,6 +41,7 @@ BUG = 3
 AT_WORK = 0.75
 WORKING = 0.3
 """The share of the signals that are sent during the actions, and of the command's time that these take."""
+_NOT_THERE = ("does not answer yet", "no such deployment is running")
 _NOT_COMPILED = "its model is not compiled yet"
 _TRACEBACK = "Traceback (most recent call last)"
 PLAIN = """\
@@ -320,7 +321,7 @@ class KilledLifecycle:
             self.outcome.hits[name] = self.outcome.hits.get(name, 0) + 1
         good = (0, *DIED[name]) if hit else (0,)
         # The `up` before it was struck; or `down --purge`, beside a suspended `up`, deleted the compiled model.
-        is_early = argv[0] == "bench" and "does not answer yet" in result.output
+        is_early = argv[0] == "bench" and any(words in result.output for words in _NOT_THERE)
         is_early |= _NOT_COMPILED in result.output
         if result.code not in good and not is_early and not (hit and _was_starting(result, name)):
             self.outcome.blame(f"{name} after {moment:.2f} s: exit {result.code}, expected {good}", result)
