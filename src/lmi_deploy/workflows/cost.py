@@ -187,7 +187,7 @@ def _of_periods(
     price: Callable[[str, str], Price | None],
 ) -> Iterator[Usage]:
     for period, start, end, running in _spans(periods, one, month, now):
-        if not period.count:
+        if not (period.types or period.count):
             continue  # the instances are the shared endpoint's
         instance, of_type = dearest_type(period.types, partial(price, one.ref.region))
         usage = Usage(

@@ -92,6 +92,13 @@ def test_rollback_gives_no_past_hour_to_another_generation(app: CloudApp) -> Non
     assert before["ml.g5.xlarge"] < after["ml.g5.xlarge"] < before["ml.g5.xlarge"] + 2
 
 
+def test_endpoint_that_may_have_no_instance_keeps_its_row(app: CloudApp) -> None:
+    scaling = "autoscaling: {min: 0, max: 2, backlog_per_instance: 5}"
+    write_recipe(RECIPE + f"endpoint: {{asynchronous: {{}}, {scaling}}}\n")
+    app.up()
+    assert rows(app.lmi("cost", "--json"))["tiny"]["count"] == 0
+
+
 def billed(app: CloudApp) -> Counter[str]:
     """Hours by instance type, over all months so far."""
     hours = Counter[str]()
