@@ -99,7 +99,7 @@ ServingChange = Literal["up", "rollback", "adopt"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPeriod:
-    """What serves from a moment until the next one's, and what it is billed by."""
+    """The version that is deployed from a moment until the next one's, and the instances that are billed for it."""
 
     since: str
     """ISO 8601, UTC."""

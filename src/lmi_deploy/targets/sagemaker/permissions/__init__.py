@@ -22,6 +22,11 @@ from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_image
 PARTS: Final = ("deployer", "execution", "job", "load", "compile", "trust", "scheduler", "scheduler-trust")
 
 
+def characters(document: Mapping[str, Any]) -> int:
+    """Of a policy, as IAM counts them for its quotas."""
+    return len(json.dumps(document, separators=(",", ":")))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     grants: tuple[PolicyStatement, ...]
@@ -33,8 +38,7 @@ class Policy:
 
     @property
     def characters(self) -> int:
-        """As IAM counts them for its quotas."""
-        return len(json.dumps(self.document, separators=(",", ":")))
+        return characters(self.document)
 
     @property
     def document(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -21,7 +20,7 @@ from lmi_deploy.domain.role_setup import (
     united,
 )
 from lmi_deploy.errors import Refused, UsageRefused
-from lmi_deploy.targets.sagemaker.permissions import Policies, policies
+from lmi_deploy.targets.sagemaker.permissions import Policies, characters, policies
 from lmi_deploy.targets.sagemaker.permissions.cli_commands import INLINE_MOST, MANAGED_MOST, policy_base
 from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import PipelineIdentity
 
@@ -72,9 +71,9 @@ def with_what_is_allowed(wanted: WantedSetup, observed: ObservedSetup) -> Wanted
     policy, roles = wanted.policy, wanted.roles
     if policy is not None and observed.policy is not None:
         both = united(observed.policy.document, policy.document)
-        if _characters(both) > MANAGED_MOST:
+        if characters(both) > MANAGED_MOST:
             roles = tuple(_with_own(role, policy) for role in roles)
-        policy = replace(policy, document=both) if _characters(both) <= MANAGED_MOST else None
+        policy = replace(policy, document=both) if characters(both) <= MANAGED_MOST else None
     roles = tuple(_with_what_is_allowed(role, observed.roles.get(role.name)) for role in roles)
     return replace(wanted, policy=policy, roles=roles)
 
@@ -93,7 +92,7 @@ def _with_what_is_allowed(role: WantedRole, existing: ObservedRole | None) -> Wa
         name: united(existing.inline[name], document) if name in existing.inline else document
         for name, document in role.inline.items()
     }
-    total = sum(_characters(document) for document in {**existing.inline, **both}.values())
+    total = sum(characters(document) for document in {**existing.inline, **both}.values())
     if total > INLINE_MOST:
         raise Refused(
             f"the policies of {role.name}: with what is allowed already and what this recipe needs, {total:,} "
@@ -101,10 +100,6 @@ def _with_what_is_allowed(role: WantedRole, existing: ObservedRole | None) -> Wa
             hint="--prune removes what this recipe does not need; or name another role in the recipe",
         )
     return replace(role, inline=both)
-
-
-def _characters(document: Document) -> int:
-    return len(json.dumps(document, separators=(",", ":")))
 
 
 class UnneededRight(NamedTuple):
