@@ -63,12 +63,10 @@ def _but_resources(statement: Mapping[str, Any]) -> str:
 
 def _with_free_sid(statement: dict[str, Any], taken: set[str | None]) -> dict[str, Any]:
     sid = str(statement.get("Sid", ""))
+    if not sid or sid not in taken:
+        return statement
     names = (f"{sid.rstrip('0123456789')}{number}" for number in count(2))
-    return (
-        statement
-        if sid not in taken or not sid
-        else {**statement, "Sid": next(n for n in names if n not in taken)}
-    )
+    return {**statement, "Sid": next(name for name in names if name not in taken)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,8 +51,8 @@ from lmi_deploy.workflows.price_refresh import price_table
 from lmi_deploy.workflows.region_fallback import leave_region, prepare_in_regions
 from lmi_deploy.workflows.safetensors_headers import gathered_checkpoint
 
-_SHARED_ENDPOINT = (CreateSharedEndpoint, DeleteSharedEndpoint, SetInstanceCount)
-"""Other deployments create, enlarge and delete it between a plan and the lock of this one."""
+_SHARED_ENDPOINT = (CreateSharedEndpoint, DeleteSharedEndpoint)
+"""Other deployments create and delete it between a plan and the lock of this one, and may have made it smaller."""
 _GONE_AGAIN: Final = 5
 """How often an `up` creates a shared endpoint again that others delete."""
 _NO_ACCOUNT: Final = "000000000000"
@@ -313,7 +313,8 @@ def _execute(deployment: DeploymentPlan, deps: Dependencies, options: DeployOpti
         fresh = make_plan(
             deployment.spec, deployment.artifact, deps, probe=options.probe, before=deployment.inventory
         )
-        free = _SHARED_ENDPOINT if options.unattended and deployment.spec.shares_endpoint else ()
+        counts = (SetInstanceCount,) if deployment.spec.shares_endpoint else ()
+        free = (*_SHARED_ENDPOINT, *counts) if options.unattended else ()
         require_agreed(deployment.plan, fresh.plan, free=free)
         new = [action for action in fresh.plan.actions if isinstance(action, free)]
         if any(action not in deployment.plan.actions for action in new):
