@@ -40,6 +40,12 @@ def up(installed: Installed) -> dict[str, object]:
     return events(done)[-1]
 
 
+@pytest.fixture
+def nothing_up(installed: Installed) -> None:
+    """No deployment: the test before may have left its own, or not have been among those that were chosen."""
+    assert installed.run("down", "--yes", "quickstart").returncode == 0
+
+
 def test_up_serves_an_endpoint_that_answers(installed: Installed, up: dict[str, object]) -> None:
     assert up["ok"] is True
     assert up["changed"] is True
@@ -138,6 +144,7 @@ def test_down_leaves_no_file_process_or_open_port(installed: Installed, up: dict
 
 
 @pytest.mark.landing
+@pytest.mark.usefixtures("nothing_up")
 def test_ctrl_c_while_the_model_loads_is_reported_and_up_continues(installed: Installed) -> None:
     import signal
 
@@ -166,6 +173,7 @@ def test_ctrl_c_while_the_model_loads_is_reported_and_up_continues(installed: In
 
 
 @pytest.mark.landing
+@pytest.mark.usefixtures("up", "nothing_up")  # `up` has left the weights in the cache
 def test_picture_shows_a_run_of_this_version(installed: Installed) -> None:
     text = transcript([str(installed.lmi)], installed.environment)
     assert CANARY not in text

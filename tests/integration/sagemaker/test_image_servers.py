@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -172,11 +173,14 @@ def test_image_that_never_answers_ping_is_explained_and_leaves_nothing(
 
 
 def pass_startup_limit(aws: Emulated) -> bool:
-    """Turn the emulated clock once the container runs; False if it never does."""
+    """Turn the emulated clock once the container's first line is in the log; False if it never is."""
+    logs = aws.client("logs")
     for _ in range(600):
-        if any("own-server" in line for line in running_containers()):
-            aws.advance(3600)
-            return True
+        with suppress(logs.exceptions.ResourceNotFoundException):
+            events = logs.filter_log_events(logGroupName="/aws/sagemaker/Endpoints/own-server")["events"]
+            if any("own server on" in event["message"] for event in events):
+                aws.advance(3600)
+                return True
         time.sleep(0.1)
     return False
 
