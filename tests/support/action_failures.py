@@ -10,7 +10,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import DeploymentRef, Generation, ServingChange
+from lmi_deploy.domain.record import NOT_KNOWN, Author, DeploymentRef, Generation, ServingChange
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.targets.model_compiler import ModelCompiler
@@ -96,7 +96,7 @@ class KilledAtCommit:
     def set_pending(self, generation: Generation) -> None:
         self.journal.set_pending(generation)
 
-    def commit(self, generation: Generation, change: ServingChange = "up", by: str = "") -> None:
+    def commit(self, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN) -> None:
         if self.when == "after":
             self.journal.commit(generation, change, by)
         raise Killed

@@ -24,11 +24,13 @@ def up(
     probe: bool = True,
     detach: bool = False,
     force_fit: bool = False,
+    take_over: bool = False,
 ) -> Run[Deployment]:
     """Create or update the deployment of a recipe, and check that it answers.
 
     It asks no question: look at `lmi.plan(recipe)` first, or limit the price with `max_hourly`. Nothing happens before
     the first event is asked for. `detach`: ends when the server is starting. `probe`: send a request at the end.
+    `take_over`: also replace what a recipe of another file or repository deployed under this name.
 
     The events one by one:
 
@@ -41,12 +43,25 @@ def up(
 
         deployment = lmi.up("chat.yaml").result(lmi.show)
     """
-    steps = _steps(recipe, max_hourly=max_hourly, probe=probe, detach=detach, force_fit=force_fit)
+    steps = _steps(
+        recipe,
+        max_hourly=max_hourly,
+        probe=probe,
+        detach=detach,
+        force_fit=force_fit,
+        take_over=take_over,
+    )
     return Run("lmi.up", steps)
 
 
 def _steps(
-    recipe: RecipeLike | Plan, *, max_hourly: float | None, probe: bool, detach: bool, force_fit: bool
+    recipe: RecipeLike | Plan,
+    *,
+    max_hourly: float | None,
+    probe: bool,
+    detach: bool,
+    force_fit: bool,
+    take_over: bool,
 ) -> Generator[Event, None, Deployment]:
     if isinstance(recipe, Plan):
         prepared, deps = carried_out(recipe)
@@ -57,6 +72,8 @@ def _steps(
     prepared.require_affordable(max_hourly)
     yield from (Notice(text=notice) for notice in prepared.notices)
     unattended = not isinstance(recipe, Plan)
+    if unattended and not take_over:
+        prepared.require_same_recipe()
     options = DeployOptions(probe=probe, detach=detach, max_hourly=max_hourly, unattended=unattended)
     deployed = yield from deploying(prepared, deps, options)
     return Deployment(deployed.ref, deps)

@@ -46,6 +46,7 @@ def wire(
     from lmi_deploy.composition import targets as opening
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.host.recipe_author import recipe_author
     from lmi_deploy.runtimes.compiled_models import CompiledModelFolders
     from lmi_deploy.sources.local_folder import LocalModelFiles
 
@@ -67,6 +68,7 @@ def wire(
             notify=notify,
             account=clouds.opened_account(asked.region, asked.profile),
         ),
+        recipe_author=recipe_author,
         target_issues=opening.recipe_issues,
         targets={"local": local, "sagemaker": cloud},
         trial=local,

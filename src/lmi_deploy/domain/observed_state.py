@@ -80,6 +80,8 @@ class LocalObserved:
     serving: str | None = None
     lockable: ClassVar[bool] = True
     created: ClassVar[str] = ""
+    scaling_elsewhere: ClassVar[None] = None
+    record_rebuilt: ClassVar[bool] = False
     log_group: ClassVar[str] = ""
     captured: ClassVar[str] = ""
 
@@ -149,6 +151,8 @@ class CloudObserved:
     endpoint: ObservedEndpoint | None
     record_damaged: str = ""
     """Why its record cannot be read, in words; empty if it can, or there is none."""
+    record_rebuilt: bool = False
+    """Whether its record was lost, and `record` is what AWS shows of it: the next command that changes it writes it."""
     config: ObservedEndpointConfig | None = None
     """Of the endpoint; None if it was not described (`missing` says whether it is deleted)."""
     resources: tuple[Resource, ...] = ()
@@ -179,12 +183,18 @@ class CloudObserved:
     """Which objects of its weights in place changed, in words; checked only for `status`."""
     weights_unchecked_reason: str = ""
     """Why that could not be checked."""
+    role_problem: str = ""
+    """What the role of the deployed generation lacks to start one more instance, in words; checked only for `status`
+    and `lmi scale`.
+    """
     schedule: ObservedSchedule | None = None
     """What deletes the endpoint at its expiry."""
     scaling: Scaling | None = None
     """As registered; None without it, and if it was not read."""
     scaling_read: bool = False
     """Whether it was: of a deployment that is recorded as scaled, for a teardown and for `lmi scale`."""
+    scaling_elsewhere: Scaling | None = None
+    """What another tool registered for a deployment whose last `lmi up` registered nothing: lmi leaves it alone."""
     alarms: ObservedAlarms | None = None
     """As registered; None without any, and if they were not read."""
     alarms_read: bool = False

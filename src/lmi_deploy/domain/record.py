@@ -94,6 +94,41 @@ class Generation:
         return (self.artifact, *((candidate.artifact,) if candidate else ()))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Author:
+    """Who made a change, where, and from which recipe. Empty as far as it is unknown."""
+
+    arn: str = ""
+    host: str = ""
+    """The name of the machine."""
+    repository: str = ""
+    """Host and path of the git remote `origin` of the recipe's working tree."""
+    path: str = ""
+    """Of the recipe in it, if git tracks the file."""
+    revision: str = ""
+    """The commit, with a + if files of the working tree differ from it."""
+
+    def is_other_recipe(self, before: Author) -> bool:
+        """Whether it is known to be another file than that one's, or a file of another repository."""
+        if not self.repository or not before.repository:
+            return False
+        moved = bool(self.path and before.path) and self.path != before.path
+        return self.repository != before.repository or moved
+
+    @property
+    def recipe(self) -> str:
+        """The recipe and its revision, in words."""
+        file = f"{self.path} of " if self.path else ""
+        at = f" at {self.revision}" if self.revision else ""
+        return f"{file}{self.repository}{at}" if self.repository else ""
+
+    @property
+    def words(self) -> str:
+        on = f"{self.arn} on {self.host}" if self.arn and self.host else self.arn or self.host
+        return ", from ".join(filter(None, (on, self.recipe)))
+
+
+NOT_KNOWN = Author()
 ServingChange = Literal["up", "rollback", "adopt"]
 
 
@@ -105,8 +140,7 @@ class ServingPeriod:
     """ISO 8601, UTC."""
     server: str
     change: ServingChange = "up"
-    by: str = ""
-    """ARN of who made the change."""
+    by: Author = NOT_KNOWN
     types: tuple[str, ...] = ()
     """SageMaker: its instance type, and those of its other pools; empty if a shared endpoint has the instances."""
     count: int = 0
@@ -116,7 +150,9 @@ class ServingPeriod:
     candidate_count: int = 0
 
     @classmethod
-    def of(cls, generation: Generation, change: ServingChange = "up", by: str = "") -> ServingPeriod:
+    def of(
+        cls, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN
+    ) -> ServingPeriod:
         begun = cls(since=generation.since, server=generation.server, change=change, by=by)
         serving, candidate = generation.serving, generation.serving.candidate
         if not isinstance(serving.place, SageMakerServing) or serving.cloud.component is not None:
@@ -167,6 +203,12 @@ class Record:
         """The generation that the last change, a rollback, left; empty if the last change was none."""
         last = self.periods[-2:]
         return last[0].server if len(last) == 2 and last[1].change == "rollback" else ""
+
+    @property
+    def recipe_author(self) -> Author:
+        """Who last deployed it from a recipe whose repository is known."""
+        known = (one.by for one in reversed(self.periods) if one.by.repository)
+        return next(known, NOT_KNOWN)
 
     @property
     def current(self) -> Generation | None:

@@ -10,7 +10,9 @@ from lmi_deploy.domain.environment_digests import action_fields
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import (
     KEPT_GENERATIONS,
+    NOT_KNOWN,
     SCHEMA,
+    Author,
     Generation,
     Intent,
     Record,
@@ -70,7 +72,9 @@ def expected(record: Record, generation: Generation) -> Record:
     return replace(record, coming=generation)
 
 
-def settled(record: Record, generation: Generation, change: ServingChange = "up", by: str = "") -> Record:
+def settled(
+    record: Record, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN
+) -> Record:
     """A generation is now current; the intents end, except for created resources that belong to no generation."""
     others = [known for known in record.generations if known.server != generation.server]
     generations = (*others, generation)[-KEPT_GENERATIONS:]

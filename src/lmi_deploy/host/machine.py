@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import math
 import os
@@ -9,13 +10,16 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.domain.byte_units import MIB
 from lmi_deploy.domain.gathered_facts import Machine
 from lmi_deploy.errors import LmiError
+from lmi_deploy.host.file_lock import file_lock
 
 _LAST_PORT = 65535
 
@@ -83,11 +87,15 @@ def _accelerator(line: str) -> Accelerator:
 
 
 class PortReservations:
-    """Ports that this process has chosen. Each is kept from other programs until its server is started."""
+    """Ports that this process has chosen. Each is kept from other programs until its server is started, and from other
+    processes of lmi until this one ends: a server takes a moment to bind it.
+    """
 
     def __init__(self, host: str, *, start: int = 8080) -> None:
         self._host, self._start = host, start
         self._sockets: dict[str, socket.socket] = {}
+        self._locks = ExitStack()
+        atexit.register(self._locks.close)
 
     def reserve(self, name: str, used: frozenset[int] = frozenset()) -> int:
         """The first free port from `start` upward that is not in `used`; the same one for a name that has one."""
@@ -95,9 +103,15 @@ class PortReservations:
             return port
         self.release(name)
         for port in range(self._start, _LAST_PORT + 1):
-            if port not in used and (found := _listening(self._host, port)):
-                self._sockets[name] = found
-                return port
+            if port in used or (found := _listening(self._host, port)) is None:
+                continue
+            try:
+                self._locks.enter_context(file_lock(_lock_of(port), wait=False))
+            except BlockingIOError:
+                found.close()
+                continue
+            self._sockets[name] = found
+            return port
         raise LmiError(
             f"{self._host}: no port from {self._start} to {_LAST_PORT} is free",
             hint="stop a server, or choose another --port",
@@ -107,6 +121,10 @@ class PortReservations:
         """Before the server binds it."""
         if own := self._sockets.pop(name, None):
             own.close()
+
+
+def _lock_of(port: int) -> Path:
+    return Path(tempfile.gettempdir(), f"lmi-ports-{os.getuid()}", f"{port}.lock")
 
 
 def _control_groups(root: Path) -> tuple[Path, ...]:

@@ -181,6 +181,10 @@ class Costs(Protocol[ObservedT_contra, InventoryT_contra]):
         """US dollars of an hour, fully scaled, without jobs; None if a price is unknown."""
         return 0.0
 
+    def with_other_scaling(self, spec: Spec, observed: ObservedT_contra) -> Spec:
+        """For its cost: scaled as it is now, by another tool, where the recipe says nothing."""
+        return spec
+
     def require_affordable(
         self, spec: Spec, plan: Plan, observed: ObservedT_contra, inventory: InventoryT_contra, most: float
     ) -> None:
@@ -230,7 +234,7 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         return inventory
 
     def preflight(self, spec: Spec, plan: Plan, recipe: str) -> PreflightFindings:
-        """What would stop the plan; no request if nothing is created. `recipe` is its name for a command line."""
+        """What would stop the plan, and what is lost of what it needs. `recipe` is its name for a command line."""
         return PreflightFindings()
 
     def details(self, observed: ObservedT) -> StatusDetails:
@@ -266,6 +270,10 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
 
     def require_removable(self, observed: ObservedT) -> None:
         """Refused, with the cost, if a teardown would leave running what it no longer finds."""
+        return None
+
+    def require_startable(self, observed: ObservedT, generation: Generation) -> None:
+        """Refused if no new instance of a recorded generation could start: its role is gone, or may not read it."""
         return None
 
     def require_extendable(self, observed: ObservedT) -> object:

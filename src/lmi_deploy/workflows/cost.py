@@ -27,7 +27,8 @@ _LONGEST_JOB: Final = timedelta(days=9)
 """MaxRuntimeInSeconds of a processing job is at most 777,600 (botocore's service model)."""
 NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
-    "instances that autoscaling, its schedules or `lmi scale` started above the lowest number that these allow",
+    "instances that autoscaling and its schedules started above the lowest number that these allow",
+    "numbers of instances before the last change by `lmi scale` or another tool: every hour before has the recipe's",
     "changes of a price: every hour has the price of now",
     "the types that instance pools took: every hour has the price of the type that costs most",
     "what served before the oldest generation of a record that an earlier lmi wrote, and earlier bounds of "
@@ -126,7 +127,8 @@ def usages(
                 record = None
             models[_endpoint_below(one, record)].append(one.ref.name)
             if record and record.periods:
-                yield from _of_periods(one, record.periods, month, now, price)
+                periods = _with_present(one, record.periods, deps)
+                yield from _of_periods(one, periods, month, now, price)
             elif not one.shared:
                 yield from _of_endpoint(one, (), month, deps, price)
 
@@ -204,6 +206,30 @@ def _of_periods(
         yield usage
         if period.candidate_type:
             yield _of_candidate(usage, period.candidate_type, period.candidate_count, price)
+
+
+def _with_present(
+    one: ListedDeployment, periods: tuple[ServingPeriod, ...], deps: Dependencies
+) -> tuple[ServingPeriod, ...]:
+    """And what runs since another tool, or `lmi scale`, changed the endpoint: one request, two if it has a config that
+    no `lmi up` made.
+    """
+    last = periods[-1]
+    if one.status != "InService" or not last.types or last.autoscaled:
+        return periods
+    hosting = deps.cloud(one.ref.region).hosting
+    endpoint = hosting.endpoint(one.ref.name)
+    if endpoint is None or endpoint.status != "InService":
+        return periods
+    types = last.types
+    if endpoint.config != last.server and (config := hosting.endpoint_config(endpoint.config)):
+        types = config.settings.types
+    if (types, endpoint.count) == (last.types, last.count):
+        return periods
+    changed = replace(
+        last, since=endpoint.modified, server=endpoint.config, types=types, count=endpoint.count
+    )
+    return (*periods, changed)
 
 
 def _of_candidate(main: Usage, instance: str, count: int, price: Callable[[str, str], Price | None]) -> Usage:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lmi_deploy.domain.gathered_facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
 from lmi_deploy.domain.recipe_keys import Recipe
-from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.record import NOT_KNOWN, Author, DeploymentRef
 from lmi_deploy.domain.sagemaker.load_job_options import LoadJobOptions
 from lmi_deploy.domain.serving_record import ServingRecord
 from lmi_deploy.domain.weights import BucketRequest
@@ -69,6 +69,11 @@ class Dependencies:
     load_machines: LoadMachinesOf
     runtimes: Callable[[str | None], AvailableRuntimes]
 
-    def who(self, ref: DeploymentRef) -> str:
-        """ARN of who changes the deployment; empty on this machine."""
-        return "" if ref.is_here else self.cloud(ref.region).caller.arn
+    recipe_author: Callable[[str], Author] = lambda _: NOT_KNOWN
+    """Machine, repository and revision of a recipe's file."""
+
+    def who(self, ref: DeploymentRef, recipe: str = "") -> Author:
+        """Who changes the deployment, from this recipe's file; unknown of one on this machine."""
+        if ref.is_here:
+            return NOT_KNOWN
+        return replace(self.recipe_author(recipe), arn=self.cloud(ref.region).caller.arn)

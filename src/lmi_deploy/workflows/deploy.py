@@ -16,6 +16,7 @@ from lmi_deploy.ports.journal import Journal
 from lmi_deploy.targets.target import Perform
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_lock import journal_of
 from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan
 from lmi_deploy.workflows.error_diagnosis import explain
 from lmi_deploy.workflows.generation_switch import PlanProgress, return_to_previous, split
@@ -81,7 +82,7 @@ class _Attempt:
 
     def _run(self) -> Iterator[Event]:
         deployment, deps = self.case, self.deps
-        journal = deps.journal(deployment.ref)
+        journal = journal_of(deployment.observed, deps)
         perform = deployment.target.deploy_actions(deployment.spec, deployment.artifact, deps.hub)
         before, after = split(deployment.plan)
         pending = self._generation()
@@ -105,7 +106,7 @@ class _Attempt:
             return
         # Settled before the old generation is removed: from here on the new one is current.
         settled = replace(pending, since=self._since(pending), took=self.progress.took or pending.took)
-        journal.commit(settled, "up", deps.who(deployment.ref))
+        journal.commit(settled, "up", deployment.author)
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:

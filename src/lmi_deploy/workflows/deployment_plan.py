@@ -12,8 +12,8 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import Inventory, Observed
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.price_table import is_old, reads_the_list
-from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import LmiError
+from lmi_deploy.domain.record import NOT_KNOWN, Author, DeploymentRef
+from lmi_deploy.errors import LmiError, Refused
 from lmi_deploy.targets.target import AnyTarget
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.price_refresh import current_prices
@@ -44,6 +44,8 @@ class DeploymentPlan:
     """The recipe's name for a command line, quoted for a shell; a placeholder if it is unknown."""
     following: NextRegion | None = None
     """Only of a recipe with `endpoint.regions`, and of what does not serve yet."""
+    author: Author = NOT_KNOWN
+    """Who deploys it, from which file."""
     refusal: LmiError | None = None
     """What `up` raises before it changes anything: a permission, role or quota is missing."""
 
@@ -60,9 +62,29 @@ class DeploymentPlan:
         if self.refusal is not None:
             raise self.refusal
 
+    @property
+    def other_recipe(self) -> str:
+        """If a recipe of another file or repository is about to replace the one that serves: which, in words."""
+        before = self.observed.record.recipe_author if self.observed.record else NOT_KNOWN
+        if self.plan.empty or not self.author.is_other_recipe(before):
+            return ""
+        return (
+            f"{self.ref.name} was deployed from {before.recipe}, by {before.arn}; this recipe is "
+            f"{self.author.recipe}"
+        )
+
+    def require_same_recipe(self) -> None:
+        """Refused if another recipe has the name: of an `up` that no user looks at."""
+        if self.other_recipe:
+            raise Refused(
+                self.other_recipe,
+                hint="choose another name in one of the recipes; or --take-over replaces it. Nothing was changed",
+            )
+
     def require_affordable(self, most: float | None) -> None:
         """Refused if it may cost more than `most` per hour, fully scaled, or its price is unknown."""
-        if most is not None and not self.plan.empty:
+        changes = not self.plan.empty or self.observed.scaling_elsewhere is not None
+        if most is not None and changes:
             self.target.require_affordable(self.spec, self.plan, self.observed, self.inventory, most)
 
 
@@ -86,13 +108,13 @@ def make_plan(
         inventory = target.keep_choices(inventory, before)
     plan = target.plan_deployment(spec, artifact, observed, inventory)
     # A deployment that is in step needs no further look, and an `up` of it no price list.
-    priced = before is None and (priced or not plan.empty)
+    priced = before is None and (priced or not plan.empty or observed.scaling_elsewhere is not None)
     if not plan.empty and (confirmed := target.confirm(observed)) != observed:
         observed, plan = confirmed, target.plan_deployment(spec, artifact, confirmed, inventory)
     notices: tuple[str, ...] = ()
     if priced:
         inventory, notices = _with_prices(spec, observed, inventory, target, deps)
-    estimate = target.estimate(spec, inventory)
+    estimate = target.estimate(target.with_other_scaling(spec, observed), inventory)
     if priced and (words := target.during_update(spec, plan, observed, inventory)):
         estimate = estimate.plus("during the update", words)
     return DeploymentPlan(

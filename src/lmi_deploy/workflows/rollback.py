@@ -12,7 +12,7 @@ from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.deployment_lock import locked
+from lmi_deploy.workflows.deployment_lock import journal_of, locked
 from lmi_deploy.workflows.extend import expired_words
 from lmi_deploy.workflows.generation_switch import apply_generation
 from lmi_deploy.workflows.interruption import interrupted
@@ -54,6 +54,7 @@ def prepare_rollback(
                 f"{ref.name}: {_left(record)}", hint=f"{further}`{back} --to 1` goes to that one all the same"
             )
         notices = (("note", _left(record)),)
+    target.require_startable(observed, generation)
     if expired := expired_words(target.details(observed), observed.ref):
         notices += (("expired", expired),)
     cost = target.require_affordable_generation(generation, observed.ref, max_hourly)
@@ -62,7 +63,7 @@ def prepare_rollback(
 
 def _left(record: Record) -> str:
     last = record.periods[-1]
-    by = f" by {last.by}" if last.by else ""
+    by = f" by {last.by.words}" if last.by.words else ""
     return f"the previous generation, {record.left_by_rollback}, is the one that the rollback of {last.since}{by} left"
 
 
@@ -78,9 +79,10 @@ def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) 
     Refused if that differs from the plan that was `shown`.
     """
     with locked(ref, deps):
-        plan, previous = deps.targets[ref.target].plan_rollback(_confirmed(ref, deps), server)
+        observed = _confirmed(ref, deps)
+        plan, previous = deps.targets[ref.target].plan_rollback(observed, server)
         require_agreed(shown, plan)
-        deps.journal(ref).set_pending(previous)
+        journal_of(observed, deps).set_pending(previous)
         try:
             yield from apply_generation(ref, plan, previous, deps, change="rollback")
         except KeyboardInterrupt:

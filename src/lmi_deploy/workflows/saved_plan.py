@@ -12,6 +12,7 @@ from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
+from lmi_deploy.domain.record import NOT_KNOWN, Author
 from lmi_deploy.domain.settings_digest import digest
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.planning.stale_plan_check import binding, require_price
@@ -32,6 +33,8 @@ class SavedPlan:
     """The recipe's name in a command."""
     prices: dict[str, float] = field(default_factory=dict)
     """Of an hour, by instance type, as they were shown."""
+    author: Author = NOT_KNOWN
+    """Who planned it, from which file."""
 
 
 def saved_plan(deployment: DeploymentPlan) -> str:
@@ -42,6 +45,7 @@ def saved_plan(deployment: DeploymentPlan) -> str:
         seen=fingerprint(deployment),
         recipe=deployment.recipe,
         prices=deployment.hourly_prices,
+        author=deployment.author,
     )
     return json.dumps(dump(saved), indent=1) + "\n"
 
@@ -88,7 +92,15 @@ def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPl
     findings = deployment.target.preflight(saved.spec, deployment.plan, saved.recipe)
     notices = (*deployment.target.notices(deployment.observed, deployment.plan), *findings.notices)
     plan = deployment.plan if probe else deployment.plan.without(Phase.PROBE)
-    resumed = replace(deployment, plan=plan, notices=notices, recipe=saved.recipe, refusal=findings.refusal)
+    resumed = replace(
+        deployment,
+        plan=plan,
+        notices=notices,
+        recipe=saved.recipe,
+        # Another machine, and another user, may carry it out.
+        author=replace(saved.author, arn=deps.who(saved.spec.ref).arn),
+        refusal=findings.refusal,
+    )
     resumed.require_possible()
     return resumed
 

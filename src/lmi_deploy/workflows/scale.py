@@ -17,7 +17,7 @@ from lmi_deploy.errors import Refused
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
-from lmi_deploy.workflows.deployment_lock import locked
+from lmi_deploy.workflows.deployment_lock import journal_of, locked
 from lmi_deploy.workflows.extend import expired_words
 from lmi_deploy.workflows.interruption import interrupted
 
@@ -135,7 +135,7 @@ def scale(prepared: PreparedScaling, deps: Dependencies) -> Iterator[Event]:
         observed = target.observe_scaling(ref)
         plan, _ = target.plan_count(observed, prepared.change.after)
         require_agreed(prepared.plan, plan)
-        journal = deps.journal(ref)
+        journal = journal_of(observed, deps)
         try:
             yield from apply(plan, target.teardown_actions(ref), journal, deps.clock)
         except KeyboardInterrupt:

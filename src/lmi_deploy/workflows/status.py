@@ -8,7 +8,7 @@ from typing import Final
 
 from lmi_deploy.domain.observed_state import ObservedServer
 from lmi_deploy.domain.recipe_key_types import Seconds
-from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus, Generation
+from lmi_deploy.domain.record import NOT_KNOWN, Author, DeploymentRef, DeploymentStatus, Generation
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
@@ -49,6 +49,8 @@ class Status:
     """Target sagemaker."""
     summary: dict[str, str]
     since: str
+    author: Author = NOT_KNOWN
+    """Target sagemaker: who put it there, from which recipe."""
     jobs: tuple[ObservedJob, ...] = ()
     """Target sagemaker: transfer and compile jobs that have machines."""
     cause: str = ""
@@ -96,6 +98,7 @@ def status(ref: DeploymentRef, deps: Dependencies, *, calls: bool = False) -> St
         jobs=details.jobs,
         summary=generation.serving.summary if generation else {},
         since=current.since if current else "",
+        author=record.periods[-1].by if record and record.periods else NOT_KNOWN,
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",
         cost=target.hourly_cost(observed),

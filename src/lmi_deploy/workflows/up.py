@@ -207,9 +207,11 @@ def prepare_resolved(
         fits, of_candidate_alone = _check_candidate(resolved.candidate, deps, force_fit=force_fit)
         estimate = estimate.plus("candidate fit", fits)
     _require_disk_space(deployment, deps)
+    deployment = replace(deployment, author=deps.who(spec.ref, recipe.origin))
     findings = target.preflight(spec, plan, recipe.arguments)
     lines = (
         *target.notices(deployment.observed, plan),
+        *filter(None, (deployment.other_recipe,)),
         *(of_code if any(action.starts_code for action in plan.actions) else ()),
         *target.plan_notices(recipe, facts, spec, plan),
         *resolved.of_instance,
@@ -313,6 +315,7 @@ def _execute(deployment: DeploymentPlan, deps: Dependencies, options: DeployOpti
         fresh = make_plan(
             deployment.spec, deployment.artifact, deps, probe=options.probe, before=deployment.inventory
         )
+        fresh = replace(fresh, author=deployment.author)
         counts = (SetInstanceCount,) if deployment.spec.shares_endpoint else ()
         free = (*_SHARED_ENDPOINT, *counts) if options.unattended else ()
         require_agreed(deployment.plan, fresh.plan, free=free)

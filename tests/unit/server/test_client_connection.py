@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from lmi_deploy.host.machine import PortReservations
 from lmi_deploy.server.http.client_connection import Application, Exchange
 from lmi_deploy.server.http.listener import Listener
 from lmi_deploy.server.http.request_head_parser import ReceivedRequest
@@ -234,3 +236,27 @@ def test_unexpected_exception_closes_the_connection_and_is_logged(
     unreadable = dataclasses.replace(limits(), max_request_size="much")  # type: ignore[arg-type]
     assert send_bytes(unreadable, b"GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n") == b""
     assert "TypeError" in capsys.readouterr().out
+
+
+def test_port_with_recently_closed_connections_stays_a_loading_servers_own() -> None:
+    """A server binds its port, then loads its model, and only then listens."""
+    with socket.socket() as before:
+        before.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        before.bind(("127.0.0.1", 0))
+        before.listen()
+        address = before.getsockname()
+        with socket.create_connection(address) as client:
+            accepted, _ = before.accept()
+            accepted.close()
+            client.recv(1)
+    listener = Listener(limits(), echo, Log())
+    listener.reserve("127.0.0.1", address[1])
+    others = PortReservations("127.0.0.1", start=address[1])
+    try:
+        assert others.reserve("other") != address[1]
+        assert listener.socket is not None
+        listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.socket.listen()
+    finally:
+        others.release("other")
+        listener.close()

@@ -23,9 +23,9 @@ from lmi_deploy.workflows.list_deployments import (
 )
 from lmi_deploy.workflows.status import Status
 
-_SPARE = ("account", "created", "adapters", "address", "since", "memory")
+_SPARE = ("account", "created", "adapters", "address", "since", "by", "memory")
 """Columns that `lmi status` also shows, least needed first."""
-_READ = ("address", "model", "adapters", "memory", "costs", "since")
+_READ = ("address", "model", "adapters", "memory", "costs", "since", "by")
 """Columns that need a deployment's record or its settings."""
 
 
@@ -133,6 +133,7 @@ def _empty(ref: DeploymentRef) -> dict[str, Any]:
         "costs",
         "created",
         "since",
+        "by",
         "account",
         "expires",
         "expired",
@@ -153,6 +154,7 @@ def _status_of(each: Status) -> dict[str, Any]:
         "costs": each.cost,
         "created": each.endpoint.created if each.endpoint else "",
         "since": each.since,
+        "by": each.author.words,
         "expires": each.expires,
         "expired": each.expired,
     }

@@ -123,6 +123,7 @@ def _words(found: Status) -> str:
         ("in", "" if found.ref.is_here else found.ref.place),
         ("address", found.address),
         ("since", _when(found.since)),
+        ("by", found.author.words),
         ("costs", found.cost),
         ("expires", _when(found.expires) + _end(found) * bool(found.expires)),
     ]

@@ -50,6 +50,11 @@ from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 @click.option("--no-probe", is_flag=True, help="Do not send the probe at the end.")
 @no_rollback_option
 @click.option(
+    "--take-over",
+    is_flag=True,
+    help="With --yes: also replace what a recipe of another file or repository deployed under this name.",
+)
+@click.option(
     "--parallel",
     type=click.IntRange(1, 32),
     default=4,
@@ -90,6 +95,9 @@ def command(
         most=parallel,
         max_hourly=max_hourly,
     )
+    if yes and not options.take_over:
+        for plan in many.plans.values():
+            plan.require_same_recipe()
     many.agree(context, yes=yes)
     many.run(context)
 
@@ -106,6 +114,7 @@ class _UpOptions:
     check_handler: bool
     no_probe: bool
     no_rollback: bool
+    take_over: bool
     agreed: str | None
 
     def prepare(self, recipe: str | None, deps: Dependencies) -> DeploymentPlan:
@@ -119,7 +128,7 @@ class _UpOptions:
         """The same options for another `lmi up`."""
         words = [f"--set={pair}" for pair in with_runtime(self.sets, self.runtime)]
         words += [] if self.overlay is None else [f"--overlay={self.overlay}"]
-        flags = ("force_fit", "detach", "check_handler", "no_probe", "no_rollback")
+        flags = ("force_fit", "detach", "check_handler", "no_probe", "no_rollback", "take_over")
         return words + [f"--{flag.replace('_', '-')}" for flag in flags if getattr(self, flag)]
 
 
@@ -131,6 +140,9 @@ def _up_one(
     if options.agreed is not None:
         require_agreement(options.agreed, deployment)
     context.show_plan(deployment.plan, deployment.estimate, deployment.notices)
+    unattended = yes and options.agreed is None and not (recipe or "").endswith(PLAN_SUFFIX)
+    if unattended and not options.take_over:
+        deployment.require_same_recipe()
     if not deployment.plan.empty:
         confirm("Go ahead?", yes=yes, free=not deployment.target.billed)
     how = DeployOptions(
@@ -138,7 +150,7 @@ def _up_one(
         detach=options.detach,
         rollback=not options.no_rollback,
         max_hourly=max_hourly,
-        unattended=yes and options.agreed is None and not (recipe or "").endswith(PLAN_SUFFIX),
+        unattended=unattended,
     )
     deployment = context.outcome(
         deploying(deployment, context.deps, how, check_handler=options.check_handler)

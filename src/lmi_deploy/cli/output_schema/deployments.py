@@ -108,6 +108,7 @@ class ListedDeploymentRow(TypedDict):
     costs: str | None
     created: str | None
     since: str | None
+    by: str | None
     account: str
     expires: str
     expired: bool | Literal[""]

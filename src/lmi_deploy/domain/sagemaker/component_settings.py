@@ -159,6 +159,8 @@ class SharedEndpoint:
     """All of them, ours and others; adapters among them."""
     configs: tuple[str, ...] = ()
     """Names of the endpoint configs that carry its tag."""
+    wanted: int | None = None
+    """The most instances that the recipe of another model on it wants; None if it is unknown, or was not looked up."""
 
     @property
     def models(self) -> tuple[ObservedComponent, ...]:

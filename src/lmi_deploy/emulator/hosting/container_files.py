@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
@@ -53,6 +55,31 @@ class ContainerFiles:
         except _ContainerStartError as exc:
             return Layout(self.root, environment, complaint=str(exc))
         return Layout(self.root, environment)
+
+    def require_access(self, container: Mapping[str, Any], what: str) -> None:
+        """That one more instance could get all of it: looked up, not downloaded. HostingFailed if it could not."""
+        named = [*container.get("Environment", {}).items()]
+        for source in sources_of(container):
+            keys = [key for key, _ in self._objects_to_fetch(source)]
+            if not keys:
+                raise _no_download(source.uri)
+            named += self._properties(source.bucket, f"{source.key}{SERVING_PROPERTIES}", keys)
+        wanted = {*MODEL_ID_KEYS, *MODEL_ID_VARIABLES}
+        for uri in (value for name, value in named if name in wanted and value.startswith("s3://")):
+            try:
+                keys = [key for key, _ in self._objects_to_fetch(_synced(uri))]
+            except HostingFailed:
+                keys = []
+            if not keys:
+                raise no_ping(what)
+
+    def _properties(self, bucket: str, key: str, keys: list[str]) -> Iterator[tuple[str, str]]:
+        if key not in keys:
+            return
+        with TemporaryDirectory() as folder:
+            self.context.objects.fetch(bucket, key, path := Path(folder) / SERVING_PROPERTIES)
+            with suppress(ValueError):  # the server would report it
+                yield from parse_properties(path.read_bytes()).items()
 
     def unpack_archive(self, uri: str, place: Path) -> None:
         """Blocks; HostingFailed unless it is one tar.gz that the role may read."""
@@ -118,12 +145,9 @@ class ContainerFiles:
 
     def _sync(self, uri: str, *, isolated: bool) -> str:
         """As the container's s5cmd does it: the whole prefix, before the model is loaded. Where the weights are now."""
-        bucket, prefix = parts_of(uri)
-        key = prefix if prefix.endswith("/") else f"{prefix}/"
-        source = ModelSource(
-            uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False
-        )
-        place = inside(self.root, DOWNLOADS) / PurePosixPath(prefix).name
+        source = _synced(uri)
+        bucket, key = source.bucket, source.key
+        place = inside(self.root, DOWNLOADS) / PurePosixPath(key).name
         error = f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": '
         if isolated:
             raise _ContainerStartError(f"{error}network is unreachable")
@@ -145,6 +169,20 @@ def _no_download(uri: str) -> HostingFailed:
         f'Failed to download model data for container "container_1" from URL: "{uri}". Please ensure that '
         "there is an object located at the URL and that the role passed to CreateModel has permissions to "
         "download the object."
+    )
+
+
+def _synced(uri: str) -> ModelSource:
+    """What the container's s5cmd downloads itself."""
+    bucket, prefix = parts_of(uri)
+    key = prefix if prefix.endswith("/") else f"{prefix}/"
+    return ModelSource(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
+
+
+def no_ping(what: str) -> HostingFailed:
+    return HostingFailed(
+        f"The primary container for {what} did not pass the ping health check. "
+        "Please check CloudWatch logs for this endpoint."
     )
 
 

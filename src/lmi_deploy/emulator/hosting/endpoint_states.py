@@ -170,11 +170,17 @@ class EndpointController(ResourceTasks):
         self._change(key, status="InService", serving=row["serving"])
 
     async def _provision_more(self, key: Key) -> None:
-        """HostingFailed if a rule says that there is no capacity for the additional instances."""
+        """HostingFailed if a rule says that there is no capacity for the additional instances, or if the role may no
+        longer read what they load.
+        """
         for variant in (self._row(key)["serving"] or {"variants": ()})["variants"]:
             more = variant["desired_count"] - running_count(variant)
             if more > 0:
-                await self._fleets.instances.provide(key, variant, more)
+                instances, model = self._fleets.instances, variant["model"]
+                await instances.provide(key, variant, more)
+                if model is not None:
+                    role = model.get("ExecutionRoleArn", "")
+                    await instances.require_access(_place(key, variant), model, role)
 
     async def _delete(self, key: Key) -> None:
         over = self._row(key)["modified"] + DELETION

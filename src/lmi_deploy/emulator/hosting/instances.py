@@ -16,7 +16,7 @@ import aiohttp
 
 from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
-from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, require_container
+from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, no_ping, require_container
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, apply_faults
 from lmi_deploy.emulator.hosting.instance_pools import NO_CAPACITY, take_capacity
 from lmi_deploy.emulator.hosting.network_access import NetworkAccess
@@ -162,6 +162,12 @@ class Instances:
         except TimeoutError as exc:
             raise HostingFailed(f"{NO_CAPACITY} No pool had capacity within {limit} seconds.") from exc
 
+    async def require_access(self, place: InstanceLocation, model: Row, role: str) -> None:
+        """That one more instance of a model could start; of several, one alone is real. HostingFailed if not."""
+        container = require_container(model, place.words)
+        files = ContainerFiles(self.context, self.root, role)
+        await asyncio.to_thread(files.require_access, container, place.words)
+
     async def provision(self, started: float) -> None:
         await self.context.clock.until(started + PROVISION)
 
@@ -206,10 +212,7 @@ class Instances:
                 break
         # It can no longer start; the service waits nevertheless.
         await self.context.clock.until(deadline)
-        raise HostingFailed(
-            f"The primary container for {instance.place.words} did not pass the ping health check. "
-            "Please check CloudWatch logs for this endpoint."
-        )
+        raise no_ping(instance.place.words)
 
     async def _is_responding(self, instance: HostingInstance, layout: Layout) -> bool:
         """False when the container ended."""

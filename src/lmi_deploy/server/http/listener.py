@@ -102,7 +102,8 @@ class Listener:
 def _bind(own: socket.socket, address: Any) -> None:
     """First without SO_REUSEADDR: on Linux, two sockets with it can be bound to one port while neither listens.
 
-    With it if that fails: recently closed connections block a port for a socket without it.
+    With it if that fails: recently closed connections block a port for a socket without it. And without it again, until
+    it listens: so another program that would take the port finds it taken.
     """
     try:
         own.bind(address)
@@ -111,3 +112,4 @@ def _bind(own: socket.socket, address: Any) -> None:
             raise
         own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         own.bind(address)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lmi_deploy.domain.currency import format_price
@@ -21,6 +21,9 @@ from lmi_deploy.domain.target_spec import JobPlace, SageMakerPlace
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
 
+SCALED_ELSEWHERE: Final = (
+    "by autoscaling that another tool registered (endpoint.autoscaling in the recipe replaces it)"
+)
 UNKNOWN_PRICE: Final = "unknown: no source has the price"
 
 
@@ -162,10 +165,18 @@ def most_hourly(spec: Spec, inventory: CloudInventory) -> float | None:
     return None if None in found else max(sum(cost.high for cost in costs) for costs in found if costs)
 
 
+def with_other_scaling(spec: Spec, observed: CloudObserved) -> Spec:
+    """Scaled as it is now, by another tool, where the recipe says nothing: for its cost."""
+    if observed.scaling_elsewhere is None or spec.cloud.scaling is not None:
+        return spec
+    return replace(spec, place=replace(spec.cloud, scaling=observed.scaling_elsewhere))
+
+
 def require_affordable(
     spec: Spec, plan: Plan, observed: CloudObserved, inventory: CloudInventory, most: float
 ) -> None:
     """Refused if any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
+    spec = with_other_scaling(spec, observed)
     starts = plan.has_action(CreateSharedEndpoint) or plan.has_action(SetInstanceCount)
     if spec.cloud.component is not None and not starts and spec.cloud.instance_scaling is None:
         return  # the shared endpoint runs already, and gets no more instances

@@ -23,6 +23,7 @@ from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.render import render
 from lmi_deploy.recipe.checks.notices import SAME_CANDIDATE
 from lmi_deploy.sizing.neuron_pipeline import pipeline_notice
+from lmi_deploy.targets.sagemaker.costs import SCALED_ELSEWHERE
 from lmi_deploy.targets.sagemaker.desired_state import desired_state
 from lmi_deploy.targets.sagemaker.download_time import late_start
 from lmi_deploy.targets.sagemaker.in_place import in_place_notices
@@ -42,6 +43,7 @@ def observed_notices(observed: CloudObserved, plan: Plan) -> tuple[str, ...]:
         failed,
         _missing_parts(observed, plan),
         _goes_back(observed, plan),
+        _scaled_elsewhere(observed),
     )
     return tuple(filter(None, found))
 
@@ -50,14 +52,21 @@ def _goes_back(observed: CloudObserved, plan: Plan) -> str:
     """Two people whose checkouts differ replace each other's version, and each `up` looks like any update."""
     configs = {action.config for action in plan.actions if isinstance(action, UpdateEndpoint)}
     number = next((at for at, one in enumerate(earlier(observed), 1) if one.server in configs), 0)
-    if not number or observed.record is None:
+    serves = observed.record.periods[-1] if number and observed.record else None
+    if serves is None or serves.server != observed.serving:
         return ""
-    serves = observed.record.periods[-1]
-    by = f" by {serves.by}" if serves.by else ""
+    by = f" by {serves.by.words}" if serves.by.words else ""
     return (
         f"{observed.ref.name} goes back to an earlier version ({number} back, as `lmi status` numbers them); the one "
         f"that serves was put there at {serves.since}{by}"
     )
+
+
+def _scaled_elsewhere(observed: CloudObserved) -> str:
+    if observed.scaling_elsewhere is None:
+        return ""
+    words = observed.scaling_elsewhere.words_of("component" if observed.component else "variant")
+    return f"{observed.ref.name} has {words}, {SCALED_ELSEWHERE}"
 
 
 def _missing_parts(observed: CloudObserved, plan: Plan) -> str:

@@ -23,9 +23,11 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Resource,
     ResourceKind,
 )
+from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
+from lmi_deploy.targets.sagemaker.lost_record import rebuilt_record
 from lmi_deploy.targets.sagemaker.observed_adapters import (
     with_adapters,
     with_listed_adapters,
@@ -44,7 +46,12 @@ from lmi_deploy.targets.sagemaker.observed_jobs import (
     running_transfer_jobs,
     with_stored_jobs,
 )
-from lmi_deploy.targets.sagemaker.observed_scaling import count_by_hand, kind_of, recorded_scaling_of
+from lmi_deploy.targets.sagemaker.observed_scaling import (
+    count_by_hand,
+    kind_of,
+    recorded_scaling_of,
+    unrecorded_scaling,
+)
 from lmi_deploy.targets.sagemaker.observed_schedule import deletion_schedule
 from lmi_deploy.targets.sagemaker.ownership import (
     ownership,
@@ -61,7 +68,7 @@ BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
 def observe(
     ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf, *, own_tags: bool = False
 ) -> CloudObserved:
-    """As few requests as possible: six for a deployment that is in sync. With `own_tags` the endpoint's tags are read
+    """As few requests as possible: seven for a deployment that is in sync. With `own_tags` the endpoint's tags are read
     from SageMaker itself, not from the tag search, which lags.
 
     If another command deletes a resource between two reads, it looks again, once.
@@ -97,6 +104,9 @@ def _observe(
     resources, foreign, tags = _owned_resources(ref.name, serving, found, cloud, own_tags=own_tags)
     bucket_services = depot_of(cloud, bucket := ref.bucket or _bucket(resources, cloud))
     record, damaged = bucket_services.records.examine(ref.name) if bucket_services else (None, "")
+    rebuilt = None
+    if record is None and bucket_services and not damaged and not foreign:
+        rebuilt = record = rebuilt_record(_located(ref, bucket, serving, cloud), serving, resources, cloud)
     late = None if component else recorded_component(ref.name, endpoint, record, cloud)
     component = with_recorded_copies(component or late, record)
     serving = component.as_endpoint() if component else serving
@@ -107,10 +117,12 @@ def _observe(
     owned = ownership(serving, tags, resources, record) if foreign else ""
     config, missing = parts_of(None if foreign and not owned else serving, ref.name, record, cloud)
     scaling, scaling_read = recorded_scaling_of(serving, foreign, record, cloud)
+    elsewhere = unrecorded_scaling(serving, foreign, record, cloud)
     state = CloudObserved(
         ref=_located(ref, bucket, serving, cloud),
         record=record,
         record_damaged=damaged,
+        record_rebuilt=rebuilt is not None,
         endpoint=serving,
         component=component,
         adapters=adapters,
@@ -130,7 +142,8 @@ def _observe(
         bucket=bucket_services is not None,
         scaling=scaling,
         scaling_read=scaling_read,
-        count_by_hand=None if foreign else count_by_hand(serving, record, cloud),
+        scaling_elsewhere=None if record and any(record.started(SetScaling, RemoveScaling)) else elsewhere,
+        count_by_hand=count_by_hand(serving, foreign, record, elsewhere),
     )
     return _with_alarms(state, cloud)
 

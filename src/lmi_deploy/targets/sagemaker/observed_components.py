@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.component_actions import CreateInferenceComponent, CreateSharedEndpoint
 from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent, SharedEndpoint
@@ -13,7 +16,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Resource,
 )
 from lmi_deploy.errors import NotFound
-from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.eventual_consistency import resource_arn
 
 
@@ -88,6 +91,31 @@ def shared_endpoint(name: str, cloud: Cloud, record: Record | None = None) -> Sh
         components=tuple(each for each in listed if each is not None),
         configs=tuple(sorted({*configs, endpoint.config})),
     )
+
+
+def with_wanted_count(
+    shared: SharedEndpoint, spec: Spec, bucket_services: BucketServices | None
+) -> SharedEndpoint:
+    """And, if it has more instances than this recipe wants, what the others want: a request for each record in the
+    bucket. One of an `up` that is in progress counts, too.
+    """
+    endpoint = shared.endpoint
+    if endpoint is None or bucket_services is None or endpoint.desired_count <= spec.cloud.count:
+        return shared
+    counts: dict[str, int] = {}
+    for name in bucket_services.records.names():
+        record = bucket_services.records.read(name) if name != spec.name else None
+        places = [
+            each.serving.cloud for each in (record.generations[-1:] + record.known[-1:] if record else ())
+        ]
+        on_it = [
+            each.count for each in places if each.component and each.component.place.endpoint == shared.name
+        ]
+        if on_it:
+            counts[name] = max(on_it)
+    if {each.name for each in shared.others(spec.name)} - counts.keys():
+        return shared
+    return replace(shared, wanted=max(counts.values(), default=0))
 
 
 def _started_configs(name: str, record: Record, cloud: Cloud) -> frozenset[str]:

@@ -27,6 +27,16 @@ def recorded_scaling_of(
     return cloud.scalers.scaling(endpoint.name, kind_of(endpoint.shared)), True
 
 
+def unrecorded_scaling(
+    endpoint: ObservedEndpoint | None, foreign: str, record: Record | None, cloud: Cloud
+) -> Scaling | None:
+    """What is registered of a deployment that is recorded without autoscaling: one request if nothing is."""
+    current = record.current if record else None
+    if endpoint is None or foreign or current is None or current.serving.cloud.scaling is not None:
+        return None
+    return cloud.scalers.scaling(endpoint.name, kind_of(endpoint.shared))
+
+
 def with_scaling(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
     """And, by three requests more, how its number of instances or copies follows the load."""
     endpoint = observed.endpoint
@@ -36,9 +46,10 @@ def with_scaling(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
     return replace(observed, scaling=scaling, scaling_read=True)
 
 
-def count_by_hand(endpoint: ObservedEndpoint | None, record: Record | None, cloud: Cloud) -> int | None:
+def count_by_hand(
+    endpoint: ObservedEndpoint | None, foreign: str, record: Record | None, elsewhere: Scaling | None
+) -> int | None:
     """A number that differs from the recorded one may be autoscaling's, set up by another tool: then it is not."""
-    count = unrecorded_count(endpoint, record) if endpoint and record else None
-    if endpoint is None or count is None:
+    if endpoint is None or foreign or record is None or elsewhere is not None:
         return None
-    return count if cloud.scalers.scaling(endpoint.name, kind_of(endpoint.shared)) is None else None
+    return unrecorded_count(endpoint, record)

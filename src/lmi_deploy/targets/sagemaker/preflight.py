@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -57,10 +58,10 @@ _Check = tuple[str, Callable[[], Iterable[PreflightFinding]]]
 
 
 def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: str) -> PreflightFindings:
-    """What would stop the plan; no request if nothing is created. `recipe` is its name for a command line."""
+    """What would stop the plan; if nothing is created, only whether the role still has what the recipe needs of it.
+    `recipe` is its name for a command line.
+    """
     creates = plan.has_action(CreateModel) or plan.has_action(Phase.START)
-    if not creates and not plan.has_action(SetAlarms):
-        return PreflightFindings()
     # IAM's simulation takes the asterisk of `regions` for a name: only this region is asked.
     spec = replace(spec, place=replace(spec.cloud, regions=()))
     place, cloud = spec.cloud, open_cloud()
@@ -76,7 +77,18 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
         ("the secret", lambda: secret_findings(place.token_secret, place.region, cloud)),
         topic,
     )
-    return _findings(spec.name, checks if creates else (topic,))
+    if creates:
+        return _findings(spec.name, checks)
+    found = _findings(spec.name, (topic,))
+    lost = _lost_rights(role_findings(place.role, required.execution, cloud, recipe))
+    return replace(found, notices=(*found.notices, *lost))
+
+
+def _lost_rights(findings: Iterator[PreflightFinding]) -> tuple[str, ...]:
+    """Of what serves already. The right to ask is optional: without it nothing is said."""
+    with suppress(AccessError, CloudError, NotFound):
+        return tuple(f"{one.text}: no new instance would start; {one.hint}" for one in findings if one.error)
+    return ()
 
 
 def preflight_compile(spec: Spec, plan: Plan, cloud: Cloud, recipe: str) -> tuple[str, ...]:

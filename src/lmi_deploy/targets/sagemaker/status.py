@@ -27,6 +27,7 @@ from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.instance_count import count_words
 from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaling_drift_words
 from lmi_deploy.targets.sagemaker.plan.traffic import traffic_words
+from lmi_deploy.targets.sagemaker.role_access import ROLE_REMEDY
 
 _COMPONENT_CHANGES: Final = (
     CreateInferenceComponent,
@@ -45,14 +46,8 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
         return "absent", observed.not_owned_reason
     if observed.sharing is not None and observed.endpoint is not None:
         return _of_shared_endpoint(observed.endpoint, observed.sharing)
-    if observed.endpoint is not None and observed.record_damaged:
-        return "drifted", f"its record {observed.record_damaged}; `lmi plan` says what to do"
     if observed.endpoint is not None:
-        status, why = _of_endpoint(observed.endpoint, observed.record)
-        words = _drift_words(observed) if status == "in-step" else adapter_drift_words(observed)
-        unchecked = observed.weights_unchecked_reason if status == "in-step" else ""
-        why = f"its weights in place were not checked: {unchecked}" if unchecked else why
-        return ("drifted", words) if words else (status, why)
+        return _of_own_endpoint(observed, observed.endpoint)
     if not observed.exists:
         return "absent", f"no such deployment in {observed.ref.place}{other_location_text(observed)}"
     if running := [job for job in observed.jobs if job.is_running and job.purpose == "transfer"]:
@@ -68,6 +63,21 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
     if observed.record and observed.record.current:
         return "drifted", _deleted(observed.record.current, observed.ref.region)
     return "failed", "an `lmi up` did not finish; `lmi up` continues, `lmi down` deletes it"
+
+
+def _of_own_endpoint(observed: CloudObserved, endpoint: ObservedEndpoint) -> tuple[DeploymentStatus, str]:
+    if observed.record_damaged:
+        return "drifted", f"its record {observed.record_damaged}; `lmi plan` says what to do"
+    if observed.record_rebuilt:
+        return "drifted", (
+            f"{endpoint.config} serves, but its record is lost: its endpoint configs show what can be rolled back to; "
+            "`lmi up` or `lmi rollback` writes the record again"
+        )
+    status, why = _of_endpoint(endpoint, observed.record)
+    words = _drift_words(observed) if status == "in-step" else adapter_drift_words(observed)
+    unchecked = observed.weights_unchecked_reason if status == "in-step" else ""
+    why = f"its weights in place were not checked: {unchecked}" if unchecked else why
+    return ("drifted", words) if words else (status, why)
 
 
 def _deleted(current: Generation, region: str) -> str:
@@ -99,6 +109,8 @@ def _drift_words(observed: CloudObserved) -> str:
             f"it serves, but its weights in place changed since they were deployed: {observed.weights_changed_reason}; "
             "a new instance loads the changed objects; `lmi up` deploys them, or restore the verified version"
         )
+    if observed.role_problem:
+        return f"it serves, but no new instance would start: {observed.role_problem}. {ROLE_REMEDY}"
     return (
         count_words(observed)
         or traffic_words(observed)

@@ -44,7 +44,7 @@ from lmi_deploy.targets.sagemaker.async_requests import AsyncRequests
 from lmi_deploy.targets.sagemaker.deployed_instance import deployed_instance, running_instances
 from lmi_deploy.targets.sagemaker.lost_ownership_tag import require_endpoint, require_ownership_tag
 from lmi_deploy.targets.sagemaker.notices import observed_notices, plan_notices
-from lmi_deploy.targets.sagemaker.observed_components import shared_endpoint
+from lmi_deploy.targets.sagemaker.observed_components import shared_endpoint, with_wanted_count
 from lmi_deploy.targets.sagemaker.observed_scaling import with_scaling
 from lmi_deploy.targets.sagemaker.orphans import Orphans
 from lmi_deploy.targets.sagemaker.perform.action_dispatch import SageMakerPerformers
@@ -57,6 +57,7 @@ from lmi_deploy.targets.sagemaker.plan.wait import wait_plan
 from lmi_deploy.targets.sagemaker.preflight import preflight
 from lmi_deploy.targets.sagemaker.request_examples import request_examples
 from lmi_deploy.targets.sagemaker.resolve import place_of
+from lmi_deploy.targets.sagemaker.role_access import require_role, with_role
 from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles
 from lmi_deploy.targets.target import AccessToken, Hubs, Perform, PreflightFindings, Target
 
@@ -100,6 +101,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     during_update = staticmethod(during_update)
     prices = staticmethod(costs.prices)
     most_hourly = staticmethod(costs.most_hourly)
+    with_other_scaling = staticmethod(costs.with_other_scaling)
     require_affordable = staticmethod(costs.require_affordable)
 
     def probe_action(self, spec: Spec, artifact: Artifact) -> Action:
@@ -172,6 +174,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         if observed.ownership:
             require_ownership_tag(observed, cost=self.hourly_cost(observed))
 
+    def require_startable(self, observed: CloudObserved, generation: Generation) -> None:
+        require_role(generation, observed, self.cloud(observed.ref.region))
+
     def set_expiry(self, observed: CloudObserved, expires: str) -> None:
         endpoint, cloud = require_endpoint(observed), self.cloud(observed.ref.region)
         if observed.schedule is not None:
@@ -218,7 +223,7 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
     def inspect(self, ref: DeploymentRef) -> CloudObserved:
         cloud = self._opened(ref)
         observed = observed_weights.with_weights(self.observe(ref), cloud, self.depot)
-        return observed_weights.with_in_place(observed, cloud, self.depot)
+        return with_role(observed_weights.with_in_place(observed, cloud, self.depot), cloud)
 
     def observe_scaling(self, ref: DeploymentRef) -> CloudObserved:
         return with_scaling(self.inspect(ref), self._opened(ref))
@@ -248,7 +253,9 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         cloud = self.cloud(spec.cloud.region)
         inventory = observed_weights.inventory(spec, self.depot(cloud, spec.cloud.bucket), self._bucket_in)
         if spec.cloud.component is not None:
-            inventory = replace(inventory, shared=shared_endpoint(spec.cloud.component.endpoint, cloud))
+            shared = shared_endpoint(spec.cloud.component.endpoint, cloud)
+            shared = with_wanted_count(shared, spec, self.depot(cloud, spec.cloud.bucket))
+            inventory = replace(inventory, shared=shared)
         if spec.candidate is not None:
             second = self.inventory(spec.candidate.spec, hubs)
             inventory = observed_weights.with_candidate(inventory, spec, second)

@@ -232,13 +232,9 @@ class Arns:
         return self.of("logs", f"log-group:/aws/sagemaker/{kind}/{self.name}")
 
     def repository(self, image: str) -> str:
-        """The repository of an image; all repositories if its address does not name one."""
-        found = repository_of(image)
-        if found is None:
-            return "*"
-        account, region, name = found
-        region = "*" if self.spec.cloud.regions else region
-        return f"arn:{self.spec.cloud.partition}:ecr:{region}:{account}:repository/{name}"
+        return repository_resource(
+            image, self.spec.cloud.partition, every_region=bool(self.spec.cloud.regions)
+        )
 
     @property
     def own_repository(self) -> str:
@@ -251,15 +247,28 @@ class Arns:
         return self.key_of(self.spec.cloud.kms_key)
 
     def key_of(self, given: str) -> tuple[str, tuple[Condition, ...]]:
-        """A key id, its ARN, or an alias."""
-        alias = given.partition(":alias/")[2] or given.removeprefix("alias/")
-        if given.startswith("alias/") or ":alias/" in given:
-            condition = ("ForAnyValue:StringEquals", "kms:ResourceAliases", (f"alias/{alias}",))
-            return self.of("kms", "key/*"), (condition,)
-        return (given, ()) if given.startswith("arn:") else (self.of("kms", f"key/{given}"), ())
+        return key_resource(given, self.of("kms", "key"))
 
     @property
     def secret(self) -> str:
         """Secrets Manager adds six characters to a name."""
         given = self.spec.cloud.token_secret
         return given if given.startswith("arn:") else self.of("secretsmanager", f"secret:{given}-??????")
+
+
+def repository_resource(image: str, partition: str, *, every_region: bool = False) -> str:
+    """The repository of an image; all repositories if its address does not name one."""
+    found = repository_of(image)
+    if found is None:
+        return "*"
+    account, region, name = found
+    return f"arn:{partition}:ecr:{'*' if every_region else region}:{account}:repository/{name}"
+
+
+def key_resource(given: str, keys: str) -> tuple[str, tuple[Condition, ...]]:
+    """A key id, its ARN, or an alias, among the keys below this ARN."""
+    alias = given.partition(":alias/")[2] or given.removeprefix("alias/")
+    if given.startswith("alias/") or ":alias/" in given:
+        condition = ("ForAnyValue:StringEquals", "kms:ResourceAliases", (f"alias/{alias}",))
+        return f"{keys}/*", (condition,)
+    return (given if given.startswith("arn:") else f"{keys}/{given}"), ()

@@ -59,10 +59,18 @@ def serve_component(
     spec: Spec, desired: DesiredState, observed: CloudObserved, inventory: CloudInventory
 ) -> Iterator[Action]:
     """Refused if the shared endpoint is not lmi's, or another than the recipe's; Unresolvable without room on it."""
-    shared, current, settings = inventory.shared, observed.component, desired.component
+    shared = inventory.shared
     assert shared is not None
-    assert settings is not None
     require_same_endpoint(spec, desired, shared)
+    yield from _serve(spec, desired, observed, shared)
+    yield from _fewer_instances(spec, shared)
+
+
+def _serve(
+    spec: Spec, desired: DesiredState, observed: CloudObserved, shared: SharedEndpoint
+) -> Iterator[Action]:
+    current, settings = observed.component, desired.component
+    assert settings is not None
     lost = current is not None and current.status in UNREPAIRABLE
     removed, adapters = _adapters(spec, settings, observed, lost=lost)
     if current is not None and not lost:
@@ -234,6 +242,25 @@ def _more_instances(spec: Spec, shared: SharedEndpoint) -> Iterator[Action]:
         yield SetInstanceCount(endpoint=shared.name, count=wanted, timeout=2 * PROVISION)
 
 
+def _fewer_instances(spec: Spec, shared: SharedEndpoint) -> Iterator[Action]:
+    """If no other recipe wants as many, and the copies that run fit onto fewer."""
+    endpoint, machine = shared.endpoint, instance(spec.cloud.placements[0].instance)
+    total = whole(machine) if machine else None
+    if shared.wanted is None or spec.cloud.instance_scaling is not None or total is None:
+        return
+    if endpoint is None or endpoint.status != "InService":
+        return
+    others = [share for each in shared.others(spec.name) for share in _copies(each)]
+    copies = [*others, *[share_of(_place(spec))] * _most_copies(spec)]
+    fewer = range(max(spec.cloud.count, shared.wanted), _instances(endpoint))
+    if enough := next((number for number in fewer if not unplaced(copies, total, number)), 0):
+        yield SetInstanceCount(endpoint=shared.name, count=enough, timeout=2 * PROVISION)
+
+
+def _most_copies(spec: Spec) -> int:
+    return max(_place(spec).copies, spec.cloud.scaling.highest if spec.cloud.scaling else 0)
+
+
 def _instances(endpoint: ObservedEndpoint) -> int:
     return max(endpoint.desired_count, endpoint.count)
 
@@ -248,7 +275,7 @@ def _require_room(spec: Spec, shared: SharedEndpoint) -> None:
     others = [each for each in shared.others(spec.name) if each.status not in UNREPAIRABLE]
     running = _instances(shared.endpoint) if shared.endpoint else 0
     copies = [share for each in others for share in _copies(each)]
-    most = max(place.copies, spec.cloud.scaling.highest if spec.cloud.scaling else 0)
+    most = _most_copies(spec)
     own, number = [share_of(place)] * most, max(running, spec.cloud.instances[1])
     left = unplaced([*copies, *own], total, number)
     if not left:

@@ -10,6 +10,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.observed_state import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, Plan
 from lmi_deploy.domain.recipe_endpoint_keys import UpdatePolicy
+from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import (
     AwaitService,
     CreateEndpoint,
@@ -23,6 +24,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     SETTLING,
     TAG_BUCKET,
     ObservedEndpoint,
+    Placement,
 )
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
@@ -90,6 +92,8 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: Clo
 
 def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
+    if current is not None:
+        current = _as_described(current, observed)
     changed = (*changes(current, desired), *in_place_changes(current, desired))
     changed = scaling_changes(changed, observed, spec.cloud.scaling, spec.cloud.scalable_kind)
     changed = alarm_changes(changed, observed, spec.cloud.alarms)
@@ -97,6 +101,28 @@ def _changes(desired: ServingRecord, spec: Spec, observed: CloudObserved) -> tup
     if observed.count_by_hand is not None:
         changed = count_change(changed, observed.count_by_hand, recipe_count(spec), spec.cloud.scalable_kind)
     return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
+
+
+def _as_described(current: Generation, observed: CloudObserved) -> Generation:
+    """With instances and model of a config that another tool made and the endpoint has now."""
+    endpoint, config = observed.endpoint, observed.config
+    if endpoint is None or config is None or config.name == current.server or not config.settings.instance:
+        return current
+    settings = config.settings
+    placement = Placement(
+        instance=settings.instance,
+        volume_gb=settings.volume_gb,
+        host_ami=settings.host_ami,
+        instance_pools=settings.instance_pools,
+    )
+    place = replace(
+        current.serving.cloud,
+        model=settings.model,
+        placements=(placement,),
+        count=endpoint.desired_count,
+        kms_key=settings.kms_key,
+    )
+    return replace(current, serving=replace(current.serving, place=place))
 
 
 def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -> None:

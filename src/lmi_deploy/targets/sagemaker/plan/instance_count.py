@@ -16,6 +16,7 @@ from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, 
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
 from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instances
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
+from lmi_deploy.targets.sagemaker.role_access import ROLE_REMEDY
 
 _COUNTED: Final = frozenset({"InService", "Updating", "SystemUpdating"})
 """States in which the desired number of instances is the one that was last requested."""
@@ -51,6 +52,10 @@ def plan_count(observed: CloudObserved, count: int) -> tuple[Plan, CountChange]:
             f"{observed.weights_missing_reason}",
             hint="run `lmi up` with its recipe, which sends them again",
         )
+    if count > change.before and observed.role_problem:
+        raise Refused(
+            f"{observed.ref.name}: a new instance would not start: {observed.role_problem}", hint=ROLE_REMEDY
+        )
     timeout = current.serving.cloud.wait_timeout or 2 * PROVISION
     action: SetInstanceCount | SetCopyCount = SetInstanceCount(
         endpoint=endpoint.name, count=count, timeout=timeout
@@ -78,7 +83,8 @@ def _require_scalable(observed: CloudObserved) -> tuple[ObservedEndpoint, Genera
     if observed.sharing is not None:
         raise Refused(
             f"{name}: it is a shared endpoint, whose instances follow its recipes",
-            hint="name one of its models, to set its copies; or change endpoint.count in a recipe, and run `lmi up`",
+            hint="name one of its models, to set its copies; or change endpoint.count in its recipes and run `lmi up`: "
+            "it has as many instances as the recipe that wants the most",
         )
     if endpoint is None:
         raise NotFound(f"{name}: no endpoint in {observed.ref.place}", hint="run `lmi up` to create it")
