@@ -49,7 +49,9 @@ def test_all_reads_no_record_of_a_deployment_with_an_endpoint(app: CloudApp) -> 
         assert row["created"]
     words = app.lmi("ls", "--all")
     assert "None" not in words.out
-    assert "2 deployments from AWS's lists, without address, adapters, memory, costs, since: " in words.err
+    assert (
+        "2 deployments from AWS's lists, without address, adapters, memory, costs, since, by: " in words.err
+    )
     assert "--long" in words.err
 
 

@@ -158,7 +158,7 @@ def test_image_of_the_user_runs_with_its_weights_mounted(
 def test_image_that_never_answers_ping_is_explained_and_leaves_nothing(
     aws: Emulated, command: Callable[..., str], own_image: str
 ) -> None:
-    Path("r.yaml").write_text(OWN.format(image=own_image))
+    Path("r.yaml").write_text(OWN.format(image=own_image).replace("own-server", "never-answers", 1))
     never = ("--set", "container.environment.NEVER_LISTEN=1", "--set", "timeouts.container_startup=3000")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(pass_startup_limit, aws)
@@ -167,9 +167,9 @@ def test_image_that_never_answers_ping_is_explained_and_leaves_nothing(
     assert "did not pass the ping health check" in error
     assert "own server on" in error
     assert "read the container's last lines above, then run `lmi up` to create it again" in error
-    command("down", "own-server", "--yes", "--purge")
+    command("down", "never-answers", "--yes", "--purge")
     assert left(aws) == 0
-    assert not any("own-server" in line for line in running_containers())
+    assert not any("never-answers" in line for line in running_containers())
 
 
 def pass_startup_limit(aws: Emulated) -> bool:
@@ -177,7 +177,7 @@ def pass_startup_limit(aws: Emulated) -> bool:
     logs = aws.client("logs")
     for _ in range(600):
         with suppress(logs.exceptions.ResourceNotFoundException):
-            events = logs.filter_log_events(logGroupName="/aws/sagemaker/Endpoints/own-server")["events"]
+            events = logs.filter_log_events(logGroupName="/aws/sagemaker/Endpoints/never-answers")["events"]
             if any("own server on" in event["message"] for event in events):
                 aws.advance(3600)
                 return True

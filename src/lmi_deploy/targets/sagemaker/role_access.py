@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.permissions import SAGEMAKER, Condition, Permission, PolicyStatement
@@ -16,6 +15,7 @@ from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.errors import AccessError, CloudError, NotFound, Refused
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.targets.sagemaker.permissions.arns import key_resource, repository_resource
+from lmi_deploy.targets.sagemaker.roles import ROLE_REMEDY
 
 
 def with_role(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
@@ -50,9 +50,6 @@ def require_role(generation: Generation, observed: CloudObserved, cloud: Cloud) 
             f"{observed.ref.name}: no instance of {generation.server} would start: {problem}",
             hint=f"{ROLE_REMEDY} Nothing was changed",
         )
-
-
-ROLE_REMEDY: Final = "`lmi bootstrap` with its recipe sets up the role, `lmi iam` prints what it needs."
 
 
 def _needed(generation: Generation, observed: CloudObserved) -> Iterator[Permission]:

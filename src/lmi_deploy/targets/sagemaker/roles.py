@@ -13,6 +13,8 @@ JOB_ROLE: Final = "lmi-transfer-job"
 """The role of transfer jobs, if the recipe names none."""
 LOAD_ROLE: Final = "lmi-load-job"
 """The role of jobs that send load, if neither the recipe nor the command names one."""
+ROLE_REMEDY: Final = "`lmi bootstrap` with its recipe sets up the role, `lmi iam` prints what it needs."
+"""For a role that exists no more, or lacks a permission."""
 
 
 def role_arn(role: str | None, cloud: AccountLocation, *, default: str, key: str) -> str:

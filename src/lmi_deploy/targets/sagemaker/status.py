@@ -27,7 +27,7 @@ from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
 from lmi_deploy.targets.sagemaker.plan.instance_count import count_words
 from lmi_deploy.targets.sagemaker.plan.scaling_drift import scaling_drift_words
 from lmi_deploy.targets.sagemaker.plan.traffic import traffic_words
-from lmi_deploy.targets.sagemaker.role_access import ROLE_REMEDY
+from lmi_deploy.targets.sagemaker.roles import ROLE_REMEDY
 
 _COMPONENT_CHANGES: Final = (
     CreateInferenceComponent,

@@ -16,7 +16,7 @@ from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, 
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
 from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instances
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
-from lmi_deploy.targets.sagemaker.role_access import ROLE_REMEDY
+from lmi_deploy.targets.sagemaker.roles import ROLE_REMEDY
 
 _COUNTED: Final = frozenset({"InService", "Updating", "SystemUpdating"})
 """States in which the desired number of instances is the one that was last requested."""
