@@ -198,10 +198,12 @@ class ServerCase:
         return home
 
     def settled(self, home: Path, *phases: str) -> ObservedServer:
-        """The status once the phase is none of `phases`."""
+        """The status once the phase is none of `phases`; of a server that failed, once its process has ended."""
         clock, servers = self.setup.clock, self.setup.servers
         deadline = clock.monotonic() + TIMEOUT
-        while (observed := servers.status(home)).phase in (phases or ("starting", "loading")):
+        while (observed := servers.status(home)).phase in (phases or ("starting", "loading")) or (
+            observed.phase == "failed" and observed.pid is not None
+        ):
             assert clock.monotonic() < deadline, observed
             clock.sleep(0.05)
         return observed
