@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.record import DeploymentRef, Record, ServingPeriod
 from lmi_deploy.domain.sagemaker.alarm_settings import ObservedAlarms
 from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent, SharedEndpoint
 from lmi_deploy.domain.sagemaker.expiry import ObservedSchedule
@@ -82,6 +82,7 @@ class LocalObserved:
     created: ClassVar[str] = ""
     scaling_elsewhere: ClassVar[None] = None
     record_rebuilt: ClassVar[bool] = False
+    unrecorded_period: ClassVar[None] = None
     log_group: ClassVar[str] = ""
     captured: ClassVar[str] = ""
 
@@ -247,6 +248,16 @@ class CloudObserved:
         """The address of the requests that its endpoint captured; empty if it captures none."""
         capture = self.config.settings.data_capture if self.config and not self.not_owned_reason else None
         return capture.output if capture else ""
+
+    @property
+    def unrecorded_period(self) -> ServingPeriod | None:
+        """What runs since another tool changed the instances; None if the record explains them."""
+        endpoint, periods = self.endpoint, self.record.periods if self.record else ()
+        if endpoint is None or not periods or endpoint.status != "InService" or endpoint.shared:
+            return None
+        config = self.config if self.config and endpoint.config != periods[-1].server else None
+        types = config.settings.types if config else ()
+        return periods[-1].followed_by(endpoint.config, types, endpoint.count, endpoint.modified)
 
     @property
     def serving(self) -> str | None:

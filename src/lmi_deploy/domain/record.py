@@ -129,7 +129,8 @@ class Author:
 
 
 NOT_KNOWN = Author()
-ServingChange = Literal["up", "rollback", "adopt"]
+ChangeKind = Literal["up", "rollback", "adopt", "scale", "other"]
+"""How a version, or its number of instances, came to be; `other`: not by lmi."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,7 @@ class ServingPeriod:
     since: str
     """ISO 8601, UTC."""
     server: str
-    change: ServingChange = "up"
+    change: ChangeKind = "up"
     by: Author = NOT_KNOWN
     types: tuple[str, ...] = ()
     """SageMaker: its instance type, and those of its other pools; empty if a shared endpoint has the instances."""
@@ -150,9 +151,7 @@ class ServingPeriod:
     candidate_count: int = 0
 
     @classmethod
-    def of(
-        cls, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN
-    ) -> ServingPeriod:
+    def of(cls, generation: Generation, change: ChangeKind = "up", by: Author = NOT_KNOWN) -> ServingPeriod:
         begun = cls(since=generation.since, server=generation.server, change=change, by=by)
         serving, candidate = generation.serving, generation.serving.candidate
         if not isinstance(serving.place, SageMakerServing) or serving.cloud.component is not None:
@@ -166,6 +165,40 @@ class ServingPeriod:
             candidate_type=candidate.instance if candidate else "",
             candidate_count=candidate.serving.cloud.count if candidate else 0,
         )
+
+    def runs_as(self, other: ServingPeriod) -> bool:
+        """Whether the same version runs, on the same instances."""
+        return replace(self, since=other.since, change=other.change, by=other.by) == other
+
+    def followed_by(
+        self, server: str, types: tuple[str, ...], count: int, since: str
+    ) -> ServingPeriod | None:
+        """What runs since something else than lmi changed the instances; None if nothing did. `types`:
+        empty if they are those of this period.
+        """
+        types = types or self.types
+        if not self.types or self.autoscaled or (types, count) == (self.types, self.count):
+            return None
+        return replace(
+            self, since=since, server=server, types=types, count=count, change="other", by=NOT_KNOWN
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServingChange:
+    """A change of what serves, for the history."""
+
+    kind: ChangeKind = "up"
+    by: Author = NOT_KNOWN
+    at: str = ""
+    """ISO 8601, UTC; empty: when the generation began."""
+    before: ServingPeriod | None = None
+    """What ran until then, if no change of the history explains it."""
+    count: int | None = None
+    """The number of instances, if it is not the generation's."""
+
+
+AN_UP = ServingChange()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

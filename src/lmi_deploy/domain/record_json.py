@@ -9,10 +9,9 @@ from lmi_deploy.domain.dataclass_json import dump, lines_text, load
 from lmi_deploy.domain.environment_digests import action_fields
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import (
+    AN_UP,
     KEPT_GENERATIONS,
-    NOT_KNOWN,
     SCHEMA,
-    Author,
     Generation,
     Intent,
     Record,
@@ -72,14 +71,17 @@ def expected(record: Record, generation: Generation) -> Record:
     return replace(record, coming=generation)
 
 
-def settled(
-    record: Record, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN
-) -> Record:
+def settled(record: Record, generation: Generation, change: ServingChange = AN_UP) -> Record:
     """A generation is now current; the intents end, except for created resources that belong to no generation."""
     others = [known for known in record.generations if known.server != generation.server]
     generations = (*others, generation)[-KEPT_GENERATIONS:]
-    periods, begun = record.periods, ServingPeriod.of(generation, change, by)
-    goes_on = bool(periods) and (periods[-1].server, periods[-1].since) == (begun.server, begun.since)
+    periods = (*record.periods, *((change.before,) if change.before else ()))
+    begun = ServingPeriod.of(generation, change.kind, change.by)
+    begun = begun if change.count is None else replace(begun, count=change.count)
+    goes_on = False
+    if periods and begun.since <= periods[-1].since:
+        goes_on = begun.runs_as(periods[-1])
+        begun = replace(begun, since=change.at or begun.since)
     return replace(
         record,
         generations=generations,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import NOT_KNOWN, Author, DeploymentRef, Generation, Record, ServingChange
+from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, Record, ServingChange
 
 
 class Journal(Protocol):
@@ -18,8 +18,8 @@ class Journal(Protocol):
     def set_pending(self, generation: Generation) -> None:
         """This generation is pending, until it is settled."""
 
-    def commit(self, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN) -> None:
-        """This generation is now current, by a change of this author; the intents end, except for created
+    def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
+        """This generation is now current, by this change; the intents end, except for created
         resources that belong to no generation.
         """
 

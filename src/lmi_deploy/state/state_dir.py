@@ -16,7 +16,7 @@ from typing import Any
 from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import NOT_KNOWN, Author, DeploymentRef, Generation, Record, ServingChange
+from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, Record, ServingChange
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
 from lmi_deploy.errors import DiskRefused, IntegrityError, Refused, UsageRefused
 from lmi_deploy.host.disk import on_disk, write_atomically
@@ -137,8 +137,8 @@ class FileJournal:
     def set_pending(self, generation: Generation) -> None:
         self.folder.write(expected(self._record(), generation))
 
-    def commit(self, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN) -> None:
-        self.folder.write(settled(self._record(), generation, change, by))
+    def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
+        self.folder.write(settled(self._record(), generation, change))
 
     def _note(self, action: Action, record: Record) -> None:
         try:

@@ -233,8 +233,10 @@ class Target(Decisions[ObservedT, InventoryT], Costs[ObservedT, InventoryT], Pro
         """With its cost: requested only for a plan that changes something."""
         return inventory
 
-    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> PreflightFindings:
-        """What would stop the plan, and what is lost of what it needs. `recipe` is its name for a command line."""
+    def preflight(self, spec: Spec, plan: Plan, recipe: str, *, quick: bool = False) -> PreflightFindings:
+        """What would stop the plan, and what it lost. `recipe` is its name for a command line. `quick`:
+        of a plan that changes nothing, with one request.
+        """
         return PreflightFindings()
 
     def details(self, observed: ObservedT) -> StatusDetails:

@@ -14,6 +14,7 @@ from lmi_deploy.domain.djl_serving import MODEL_PY, REQUIREMENTS_TXT, SERVING_PR
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.number_text import size_text
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.record import ServingChange
 from lmi_deploy.domain.s3_address import SCHEME
 from lmi_deploy.domain.sagemaker.foreign_endpoint import ForeignEndpoint, ModelFiles
 from lmi_deploy.errors import LmiError
@@ -152,4 +153,4 @@ def adopt(adoption: Adoption, recipe: Recipe, deps: Dependencies, *, force: bool
             hint = "run the same command again: it continues"
             raise interrupted(ref, deps, hint=hint) from None
         if fresh.generation is not None:
-            journal.commit(fresh.generation, "adopt", deps.who(ref))
+            journal.commit(fresh.generation, ServingChange(kind="adopt", by=deps.who(ref)))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from typing import Final
 
 from lmi_deploy.domain.dearest_type import dearest_type
-from lmi_deploy.domain.deployment_list import ListedDeployment
+from lmi_deploy.domain.deployment_list import ListedDeployment, ListedDeployments
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.record import DeploymentRef, Record, ServingPeriod
 from lmi_deploy.domain.sagemaker.expiry import parse_moment
@@ -28,7 +28,8 @@ _LONGEST_JOB: Final = timedelta(days=9)
 NOT_SEEN: Final = (
     "deployments that were deleted, whose record was deleted with them",
     "instances that autoscaling and its schedules started above the lowest number that these allow",
-    "numbers of instances before the last change by `lmi scale` or another tool: every hour before has the recipe's",
+    "numbers of instances before the last change by another tool, and how long an endpoint that another tool deleted "
+    "was gone: these hours have what lmi deployed",
     "changes of a price: every hour has the price of now",
     "the types that instance pools took: every hour has the price of the type that costs most",
     "what served before the oldest generation of a record that an earlier lmi wrote, and earlier bounds of "
@@ -101,8 +102,17 @@ class Usage:
         return left * self.price.hourly if self.price and self.running and not self.job else 0.0
 
 
+def listed_deployments(region: str, deps: Dependencies) -> list[tuple[AnyTarget, ListedDeployments]]:
+    """What exists, by target. From then on `deps.clock` has AWS's time."""
+    return [(target, list_with_status(target, region)) for target in deps.targets.values()]
+
+
 def usages(
-    month: Month, region: str, deps: Dependencies, unread: Callable[[LmiError], None]
+    month: Month,
+    listings: Sequence[tuple[AnyTarget, ListedDeployments]],
+    region: str,
+    deps: Dependencies,
+    unread: Callable[[LmiError], None],
 ) -> Iterator[Usage]:
     """By deployment, the oldest generation first; then shared endpoints. Each record is read: one request for each
     deployment; and two for each endpoint that no record explains: one that deployments share, one whose `up` was
@@ -113,8 +123,7 @@ def usages(
     def price(place: str, instance: str) -> Price | None:
         return deps.cloud(place).prices.hourly(instance)
 
-    for target in deps.targets.values():
-        listing = list_with_status(target, region)
+    for target, listing in listings:
         now = deps.clock.now()
         models = defaultdict[str, list[str]](list)
         for one in listing.found:
@@ -127,7 +136,7 @@ def usages(
                 record = None
             models[_endpoint_below(one, record)].append(one.ref.name)
             if record and record.periods:
-                periods = _with_present(one, record.periods, deps)
+                periods = _with_present(one, record.periods, deps, unread)
                 yield from _of_periods(one, periods, month, now, price)
             elif not one.shared:
                 yield from _of_endpoint(one, (), month, deps, price)
@@ -209,27 +218,27 @@ def _of_periods(
 
 
 def _with_present(
-    one: ListedDeployment, periods: tuple[ServingPeriod, ...], deps: Dependencies
+    one: ListedDeployment,
+    periods: tuple[ServingPeriod, ...],
+    deps: Dependencies,
+    unread: Callable[[LmiError], None],
 ) -> tuple[ServingPeriod, ...]:
-    """And what runs since another tool, or `lmi scale`, changed the endpoint: one request, two if it has a config that
-    no `lmi up` made.
-    """
+    """And what runs since another tool changed the endpoint: one request, two if lmi did not make its config."""
     last = periods[-1]
     if one.status != "InService" or not last.types or last.autoscaled:
         return periods
     hosting = deps.cloud(one.ref.region).hosting
-    endpoint = hosting.endpoint(one.ref.name)
-    if endpoint is None or endpoint.status != "InService":
+    try:
+        endpoint = hosting.endpoint(one.ref.name)
+        if endpoint is None or endpoint.status != "InService":
+            return periods
+        config = hosting.endpoint_config(endpoint.config) if endpoint.config != last.server else None
+    except AccessError as denied:
+        unread(denied)
         return periods
-    types = last.types
-    if endpoint.config != last.server and (config := hosting.endpoint_config(endpoint.config)):
-        types = config.settings.types
-    if (types, endpoint.count) == (last.types, last.count):
-        return periods
-    changed = replace(
-        last, since=endpoint.modified, server=endpoint.config, types=types, count=endpoint.count
-    )
-    return (*periods, changed)
+    types = config.settings.types if config else ()
+    changed = last.followed_by(endpoint.config, types, endpoint.count, endpoint.modified)
+    return (*periods, changed) if changed else periods
 
 
 def _of_candidate(main: Usage, instance: str, count: int, price: Callable[[str, str], Price | None]) -> Usage:

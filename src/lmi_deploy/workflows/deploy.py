@@ -10,7 +10,7 @@ from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Action, Plan
-from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.record import Generation, ServingChange
 from lmi_deploy.errors import RECORDED, UNBEGUN, LmiError, LockLost, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.targets.target import Perform
@@ -106,7 +106,10 @@ class _Attempt:
             return
         # Settled before the old generation is removed: from here on the new one is current.
         settled = replace(pending, since=self._since(pending), took=self.progress.took or pending.took)
-        journal.commit(settled, "up", deployment.author)
+        change = ServingChange(
+            by=deployment.author, at=self._now(), before=deployment.observed.unrecorded_period
+        )
+        journal.commit(settled, change)
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from lmi_deploy.domain.action import Phase
 from lmi_deploy.domain.events import Event, Finished, Notice, Started
 from lmi_deploy.domain.plan import Plan
-from lmi_deploy.domain.record import DeploymentRef, Generation, ServingChange
+from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, ServingChange
 from lmi_deploy.errors import DeployFailed, LmiError, LockLost
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -49,7 +49,7 @@ def apply_generation(
     pending: Generation | None,
     deps: Dependencies,
     *,
-    change: ServingChange = "up",
+    change: ServingChange = AN_UP,
     returns: bool = False,
 ) -> Iterator[Event]:
     """`returns`: to the previous generation, if the probe fails."""
@@ -66,7 +66,7 @@ def apply_generation(
     if pending is not None:
         since = deps.clock.now().isoformat(timespec="seconds")
         settled = replace(pending, since=since, took=pending.took or progress.took)
-        journal.commit(settled, change, deps.who(ref))
+        journal.commit(settled, replace(change, by=deps.who(ref), at=since))
     yield from apply(after, perform, journal, deps.clock)
 
 
@@ -94,7 +94,7 @@ def return_to_previous(
     try:
         plan, previous = target.plan_rollback(replace(observed, record=record), previous.server)
         deps.journal(ref).set_pending(previous)
-        yield from apply_generation(ref, plan, previous, deps, change="rollback")
+        yield from apply_generation(ref, plan, previous, deps, change=ServingChange(kind="rollback"))
     except LockLost:
         raise
     except LmiError as second:

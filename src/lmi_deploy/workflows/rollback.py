@@ -8,7 +8,7 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.recipe_keys import Pairs
-from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.record import DeploymentRef, Record, ServingChange
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -84,6 +84,7 @@ def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) 
         require_agreed(shown, plan)
         journal_of(observed, deps).set_pending(previous)
         try:
-            yield from apply_generation(ref, plan, previous, deps, change="rollback")
+            change = ServingChange(kind="rollback", before=observed.unrecorded_period)
+            yield from apply_generation(ref, plan, previous, deps, change=change)
         except KeyboardInterrupt:
             raise interrupted(ref, deps, hint=_BACK) from None

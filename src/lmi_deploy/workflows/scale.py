@@ -11,7 +11,7 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.plan import Estimate, Plan
 from lmi_deploy.domain.price_table import reads_the_list
-from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.record import DeploymentRef, ServingChange
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.stale_plan_check import require_agreed
@@ -141,4 +141,11 @@ def scale(prepared: PreparedScaling, deps: Dependencies) -> Iterator[Event]:
         except KeyboardInterrupt:
             raise interrupted(ref, deps, hint=_GOES_ON) from None
         # The same generation serves: the action becomes history.
-        journal.commit(observed.record.current)
+        change = ServingChange(
+            kind="scale",
+            by=deps.who(ref),
+            at=deps.clock.now().isoformat(timespec="seconds"),
+            before=observed.unrecorded_period,
+            count=None if prepared.change.shared else prepared.change.after,
+        )
+        journal.commit(observed.record.current, change)

@@ -36,7 +36,6 @@ from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.recipe.checks.notices import notices as recipe_notices
 from lmi_deploy.sizing.longest_context import USUAL_REGION
 from lmi_deploy.targets.model_compiler import ModelCompiler
-from lmi_deploy.targets.target import PreflightFindings
 from lmi_deploy.workflows.apply import apply
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import AS_USUAL, DeployOptions, deploy, send_probe
@@ -209,9 +208,8 @@ def prepare_resolved(
         estimate = estimate.plus("candidate fit", fits)
     _require_disk_space(deployment, deps)
     deployment = replace(deployment, author=deps.who(spec.ref, recipe.origin))
-    # An `up` that changes nothing asks no more than it must; `plan` and `status` look at the role all the same.
-    asks = priced or not plan.empty
-    findings = target.preflight(spec, plan, recipe.arguments) if asks else PreflightFindings()
+    # An `up` that changes nothing asks no more than it must; `plan` and `status` look at all rights of the role.
+    findings = target.preflight(spec, plan, recipe.arguments, quick=plan.empty and not priced)
     lines = (
         *target.notices(deployment.observed, plan),
         *filter(None, (deployment.other_recipe,)),

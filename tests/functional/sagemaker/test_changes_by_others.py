@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,30 @@ def test_config_of_the_console_is_in_the_difference_and_in_the_cost(app: CloudAp
     assert [(row["instance"], row["count"]) for row in found] == [("ml.g5.xlarge", 1), ("ml.g5.4xlarge", 2)]
     assert found[1]["hours"] == pytest.approx(2.0)
     assert found[0]["end"] == found[1]["start"]
+
+
+def test_hours_of_a_change_by_others_stay_when_lmi_changes_it_back(app: CloudApp) -> None:
+    app.up()
+    console_config(app)
+    app.clock.sleep(3600)
+    app.up()
+    app.clock.sleep(3600)
+    assert app.lmi("scale", "tiny", "3", "--yes").code == 0
+    app.clock.sleep(3600)
+    app.up()
+    app.clock.sleep(3600)
+    found = [line for line in app.lmi("cost", "--json").lines if line["event"] == "row"]
+    kinds = [
+        ("ml.g5.xlarge", 1),
+        ("ml.g5.4xlarge", 2),
+        ("ml.g5.xlarge", 1),
+        ("ml.g5.xlarge", 3),
+        ("ml.g5.xlarge", 1),
+    ]
+    assert [(row["instance"], row["count"]) for row in found] == kinds
+    for before, after in pairwise(found):
+        assert before["end"] == after["start"]
+    assert [period.change for period in app.record().periods] == ["up", "other", "up", "scale", "up"]
 
 
 def test_number_set_by_scale_is_in_the_cost_since_then(app: CloudApp) -> None:

@@ -22,7 +22,7 @@ from tests.support.local_app import no_cloud
 from tests.support.old_records import schema_1_text
 
 CHANGED = ("--set", "options.dtype=fp32")
-ANSWER_ONLY = ["endpoint", "tagged", "endpoint_config", "model", "scaling", "invoke"]
+ANSWER_ONLY = ["endpoint", "tagged", "endpoint_config", "model", "scaling", "assumable", "invoke"]
 
 
 def steps(lines: list[dict[str, str]]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import NOT_KNOWN, Author, DeploymentRef, Generation, Record, ServingChange
+from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, Record, ServingChange
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
 from lmi_deploy.domain.sagemaker.exported_stack import claimant
 from lmi_deploy.errors import Conflict, Refused, UsageRefused
@@ -116,8 +116,8 @@ class BucketJournal:
     def set_pending(self, generation: Generation) -> None:
         self._change(lambda record: expected(record, generation))
 
-    def commit(self, generation: Generation, change: ServingChange = "up", by: Author = NOT_KNOWN) -> None:
-        self._change(lambda record: settled(record, generation, change, by))
+    def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
+        self._change(lambda record: settled(record, generation, change))
 
     def _change(self, change: Callable[[Record], Record], *, make: bool = True) -> None:
         try:

@@ -12,7 +12,7 @@ from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.price_table import is_old, reads_the_list
 from lmi_deploy.errors import AccessError, LmiError
-from lmi_deploy.workflows.cost import NOT_SEEN, Month, Usage, usages
+from lmi_deploy.workflows.cost import NOT_SEEN, Month, Usage, listed_deployments, usages
 
 _SPARE: Final = ("price_date", "autoscaled", "end", "hourly", "start", "region")
 """Columns that `--json` also contains, least needed first."""
@@ -29,11 +29,13 @@ def command(*, month: str | None, region: str, as_json: bool) -> None:
     of now: AWS's own bill counts. The output says what it cannot contain.
     """
     context = open_context(as_json=as_json)
+    named = Month.parse(month) if month else None
+    listings = listed_deployments(region, context.deps)
     now = context.deps.clock.now()
-    chosen = Month.parse(month or f"{now:%Y-%m}")
+    chosen = named or Month.parse(f"{now:%Y-%m}")
     chosen.require_started(now)
     unread: list[LmiError] = []
-    found = [*usages(chosen, region, context.deps, unread.append)]
+    found = [*usages(chosen, listings, region, context.deps, unread.append)]
     context.view.rows([_row(usage) for usage in found], spare=_SPARE)
     currency = next((usage.price.currency for usage in found if usage.price), "USD")
     total = sum(usage.cost or 0.0 for usage in found)

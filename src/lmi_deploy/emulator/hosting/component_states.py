@@ -77,13 +77,14 @@ class Components(ResourceTasks):
                     await self._context.clock.sleep(SCALING)
                 await self._start(key, spec)
             else:
+                started = self._context.clock.now()
                 require_room(self._context, key, spec, self._variant(key)[1])
                 if spec["model"] is not None:
                     place = InstanceLocation(key[0], row["endpoint"], row["variant"], "any", component=key[1])
                     role = spec["model"].get("ExecutionRoleArn") or self._variant(key)[0]["role"]
                     await self._instances.require_access(place, spec["model"], role)
                 added = add_instances(self._context, key[0], row["endpoint"])
-                await self._context.clock.sleep(SCALING + PROVISION * added)
+                await self._context.clock.until(started + SCALING + PROVISION * added)
         except HostingFailed as exc:
             spec, failure = row["spec"], exc.reason
         copies = row["desired"] if failure is None else row["copies"]

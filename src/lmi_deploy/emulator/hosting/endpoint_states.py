@@ -153,6 +153,7 @@ class EndpointController(ResourceTasks):
         """A change of counts and weights. One that fails is rolled back, and the endpoint is in service as before
         (botocore 1.44, DescribeEndpoint, EndpointStatus, RollingBack).
         """
+        over = self._context.clock.now() + SCALING
         try:
             await self._provision_more(key)
         except HostingFailed as exc:
@@ -161,7 +162,7 @@ class EndpointController(ResourceTasks):
                 variant["desired_weight"], variant["desired_count"] = variant["weight"], variant["count"]
                 remove_surplus(variant)
             self._change(key, status="RollingBack", failure=exc.reason, serving=row["serving"])
-        await self._context.clock.sleep(SCALING)
+        await self._context.clock.until(over)
         row = self._row(key)
         if row["serving"] is not None:
             for variant in row["serving"]["variants"]:

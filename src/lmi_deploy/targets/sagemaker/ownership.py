@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from lmi_deploy.domain.recipe_keys import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpointConfig, CreateModel
+from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG,
     ObservedEndpoint,
@@ -18,6 +19,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Resource,
     ResourceKind,
 )
+from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.cloud import Cloud
 
 _PREFIX = TAG.partition(":")[0] + ":"
@@ -70,7 +72,12 @@ def parts_of(
         # Its model is asked for under the name that the record has: a component has no config.
         models = tuple(_recorded_models(endpoint.config, record))
         return None, {("model", model) for model in models if cloud.hosting.model(model) is None}
-    config = cloud.hosting.endpoint_config(endpoint.config)
+    try:
+        config = cloud.hosting.endpoint_config(endpoint.config)
+    except AccessError:
+        if is_resource_name("endpoint-config", endpoint.config, deployment):
+            raise
+        return None, set()  # another tool's config, which a policy of an earlier lmi does not cover
     models = config.models if config else tuple(_recorded_models(endpoint.config, record))
     own = (model for model in models if model.startswith(f"{deployment}-"))
     missing: Names = {("model", model) for model in own if cloud.hosting.model(model) is None}

@@ -57,9 +57,11 @@ class PreflightFinding:
 _Check = tuple[str, Callable[[], Iterable[PreflightFinding]]]
 
 
-def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: str) -> PreflightFindings:
-    """What would stop the plan; if nothing is created, only whether the role still has what the recipe needs of it.
-    `recipe` is its name for a command line.
+def preflight(
+    spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: str, *, quick: bool = False
+) -> PreflightFindings:
+    """What would stop the plan; if nothing is created, only whether the role still has what the recipe needs of it, and
+    if `quick`, whether it exists: one request. `recipe` is its name for a command line.
     """
     creates = plan.has_action(CreateModel) or plan.has_action(Phase.START)
     # IAM's simulation takes the asterisk of `regions` for a name: only this region is asked.
@@ -80,7 +82,8 @@ def preflight(spec: Spec, plan: Plan, open_cloud: Callable[[], Cloud], recipe: s
     if creates:
         return _findings(spec.name, checks)
     found = _findings(spec.name, (topic,))
-    lost = _lost_rights(role_findings(place.role, required.execution, cloud, recipe))
+    rights = Policy(grants=()) if quick else required.execution
+    lost = _lost_rights(role_findings(place.role, rights, cloud, recipe))
     return replace(found, notices=(*found.notices, *lost))
 
 
@@ -213,7 +216,7 @@ def role_findings(
     if why:
         yield PreflightFinding(f"the role {role}: {why}", AccessError, f"{iam}{setup}")
         return
-    lacking = cloud.roles.lacking(role, policy.rights)
+    lacking = cloud.roles.lacking(role, policy.rights) if policy.rights else ()
     for right in lacking:
         if not right.action.startswith(OPTIONAL_PERMISSIONS):
             yield PreflightFinding(f"the role {role} may not {_words(right)}", AccessError, f"{iam}{setup}")

@@ -142,8 +142,8 @@ class SageMakerTarget(Target[CloudObserved, CloudInventory]):
         except AccessError:
             return ""  # a plan reports it when it observes; policies and files need no such permission
 
-    def preflight(self, spec: Spec, plan: Plan, recipe: str) -> PreflightFindings:
-        return preflight(spec, plan, lambda: self.cloud(spec.cloud.region), recipe)
+    def preflight(self, spec: Spec, plan: Plan, recipe: str, *, quick: bool = False) -> PreflightFindings:
+        return preflight(spec, plan, lambda: self.cloud(spec.cloud.region), recipe, quick=quick)
 
     def details(self, observed: CloudObserved) -> StatusDetails:
         return status_details.details(observed, self.address)

@@ -183,7 +183,6 @@ def _configs_and_models(arns: Arns) -> Iterator[PolicyStatement]:
         actions=(
             "sagemaker:CreateEndpointConfig",
             "sagemaker:DeleteEndpointConfig",
-            "sagemaker:DescribeEndpointConfig",
         ),
         resources=arns.endpoint_configs,
         why="its endpoint configs, whose names end in ten digits of their digest",
@@ -212,13 +211,15 @@ def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
         sid="FindByTag",
         actions=(
             "ec2:DescribeRegions",
+            "sagemaker:DescribeEndpointConfig",
             "sagemaker:ListEndpoints",
             "sagemaker:ListOptimizationJobs",
             "sagemaker:ListProcessingJobs",
             "tag:GetResources",
         ),
         resources=("*",),
-        why="find deployments by their tags, list endpoints, running jobs and regions; these calls have no resource",
+        why="find deployments by their tags, list endpoints, running jobs and regions; read the config of an endpoint, "
+        "which another tool may have given it",
     )
     yield PolicyStatement(
         sid="ReadMetrics",
