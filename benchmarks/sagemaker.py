@@ -20,8 +20,8 @@ from tests.integration.sagemaker.test_killed_processes import RECIPE
 from tests.support.emulator_process import emulator
 from tests.support.fakes import model_files, safetensors
 
-AIM = 11
-"""With its config, its model and the list of its weights looked at: what was deleted by hand is found."""
+AIM = 13
+"""With its config, model, role, autoscaling and the list of its weights looked at: what others did is found."""
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "`lmi up` that changes nothing": ("up", "tiny.yaml", "--yes"),
     "`lmi plan` that changes nothing": ("plan", "tiny.yaml"),

@@ -27,6 +27,10 @@ KNOWN = {
         "cloudwatch:DescribeAlarms",
     ): "AlarmNamePrefix names no alarm: the step alarms are looked for by the start of their name",
     (
+        "RESOURCE_STAR",
+        "sagemaker:DescribeEndpointConfig",
+    ): "a config that another tool gave the endpoint has any name; a statement of its own makes policies too long",
+    (
         "RESOURCE_POLICY_PRIVILEGE_ESCALATION",
         "s3:PutBucketPolicy",
     ): "who makes the default bucket sets its policy",

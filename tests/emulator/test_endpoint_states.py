@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.emulator_process import REGION, Emulated
+from tests.support.emulator_process import BUCKET, REGION, Emulated
 
 PROVISIONED = 91
 CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
@@ -362,3 +362,36 @@ def test_container_whose_weights_are_gone_does_not_start(aws: Emulated) -> None:
     aws.endpoint_config("gone", "gone")
     aws.endpoint("gone")
     assert "did not pass the ping health check" in aws.settled("gone")["FailureReason"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason"),
+    [
+        ("role", "Failed to download model data"),
+        ("artifacts", "Failed to download model data"),
+        ("weights", "did not pass the ping health check"),
+    ],
+)
+def test_further_instance_needs_all_that_the_first_one_loaded(aws: Emulated, lost: str, reason: str) -> None:
+    """Scaling out is rolled back, and the endpoint serves on."""
+    name = f"grows-without-{lost}"
+    iam, s3, role = aws.client("iam"), aws.client("s3"), aws.role(name)
+    weights = aws.upload(f"weights/{name}", {"config.json": "{}"})
+    uri = aws.upload(f"artifacts/{name}", {"serving.properties": f"option.model_id={weights}\n"})
+    aws.model(name, uri, role=role)
+    aws.endpoint_config(name, name)
+    aws.endpoint(name)
+    assert aws.settled(name)["EndpointStatus"] == "InService"
+    if lost == "role":
+        iam.delete_role_policy(RoleName=name, PolicyName="read")
+        iam.delete_role(RoleName=name)
+    else:
+        file = {"artifacts": "serving.properties", "weights": "config.json"}[lost]
+        s3.delete_object(Bucket=BUCKET, Key=f"{lost}/{name}/{file}")
+    aws.client("sagemaker").update_endpoint_weights_and_capacities(
+        EndpointName=name,
+        DesiredWeightsAndCapacities=[{"VariantName": "AllTraffic", "DesiredInstanceCount": 2}],
+    )
+    found = aws.settled(name)
+    assert found["ProductionVariants"][0]["CurrentInstanceCount"] == 1
+    assert reason in found["FailureReason"]

@@ -21,7 +21,7 @@ from tools.mutants.executed_lines import FOLDER, LAYERS, ExecutedLines, layer_of
 from tools.mutants.mutant import HERE, ROOT, Mutant, read_mutants, statements
 
 RESULTS = HERE / "results.json"
-LIMIT = 900.0
+LIMIT = 240.0
 """Seconds that the tests of one layer may take for one mutant: a hang counts as found."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 NO_TESTS = 5

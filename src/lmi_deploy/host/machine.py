@@ -110,6 +110,8 @@ class PortReservations:
             except BlockingIOError:
                 found.close()
                 continue
+            except (OSError, LmiError):
+                pass  # another user's folder, or a full disk: then other processes of lmi see only the socket
             self._sockets[name] = found
             return port
         raise LmiError(

@@ -165,6 +165,15 @@ class EndpointConfigSettings:
         return (self.instance, *(self.instance_pools.others if self.instance_pools else ()))
 
     @property
+    def placement(self) -> Placement:
+        return Placement(
+            instance=self.instance,
+            volume_gb=self.volume_gb,
+            host_ami=self.host_ami,
+            instance_pools=self.instance_pools,
+        )
+
+    @property
     def instances(self) -> str:
         """In words."""
         main = f"{self.count} x {' or '.join(self.types)}"

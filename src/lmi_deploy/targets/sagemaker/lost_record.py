@@ -13,17 +13,15 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_SPEC,
     TAG_TASK,
     TAG_WEIGHTS,
-    WEIGHTS_CHANNEL,
     ObservedEndpoint,
     ObservedEndpointConfig,
     ObservedModel,
-    Placement,
     Resource,
 )
-from lmi_deploy.domain.serving_record import AdditionalServing, SageMakerServing, ServingRecord
+from lmi_deploy.domain.serving_record import AdditionalServing, ServingRecord
 from lmi_deploy.domain.weights import model_of_weights
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.targets.sagemaker.desired_state import PROVISION
+from lmi_deploy.targets.sagemaker.plan.adoption import described_place
 
 
 def rebuilt_record(
@@ -39,9 +37,8 @@ def rebuilt_record(
     found = []
     for resource in resources:
         config = cloud.hosting.endpoint_config(resource.name) if resource.kind == "endpoint-config" else None
-        model = (
-            cloud.hosting.model(config.settings.model) if config and not config.settings.candidate else None
-        )
+        plain = config and config.settings.model and not config.settings.candidate
+        model = cloud.hosting.model(config.settings.model) if config and plain else None
         if config and model:
             found.append(_Described(resource, config, model))
     past = sorted(
@@ -88,38 +85,9 @@ class _Described:
             weights="",
             weights_name=weights,
             artifact="",
-            place=self._place(ref),
+            place=described_place(ref.region, self.model.name, self.config.settings, self.model.settings),
             probe=None,
             environment=tuple((name, value_digest(value)) for name, value in self.model.settings.environment),
             properties=(),
             additional=drafts if draft else (),
-        )
-
-    def _place(self, ref: DeploymentRef) -> SageMakerServing:
-        settings, model = self.config.settings, self.model.settings
-        return SageMakerServing(
-            model=self.model.name,
-            region=ref.region,
-            image=model.image,
-            placements=(
-                Placement(
-                    instance=settings.instance,
-                    volume_gb=settings.volume_gb,
-                    host_ami=settings.host_ami,
-                    instance_pools=settings.instance_pools,
-                ),
-            ),
-            count=settings.count,
-            # Whether the container downloads them or the artifact has them, only the artifact says.
-            delivery="mount" if any(one.channel == WEIGHTS_CHANNEL for one in model.mounts) else "artifact",
-            role=model.role,
-            model_download=settings.model_download,
-            container_startup=settings.startup,
-            wait_timeout=settings.model_download + settings.startup + PROVISION,
-            kms_key=settings.kms_key,
-            network_isolation=model.network_isolation,
-            vpc=model.vpc,
-            scaling=None,
-            async_output=(settings.asynchronous.output or "") if settings.asynchronous else "",
-            data_capture=settings.data_capture,
         )

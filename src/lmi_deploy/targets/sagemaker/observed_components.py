@@ -102,20 +102,16 @@ def with_wanted_count(
     endpoint = shared.endpoint
     if endpoint is None or bucket_services is None or endpoint.desired_count <= spec.cloud.count:
         return shared
-    counts: dict[str, int] = {}
-    for name in bucket_services.records.names():
+    wanted, unknown = 0, {each.name for each in shared.others(spec.name)}
+    for name in dict.fromkeys((*unknown, *bucket_services.records.names())):
+        if wanted >= endpoint.desired_count:
+            return replace(shared, wanted=wanted)
         record = bucket_services.records.read(name) if name != spec.name else None
-        places = [
-            each.serving.cloud for each in (record.generations[-1:] + record.known[-1:] if record else ())
-        ]
-        on_it = [
-            each.count for each in places if each.component and each.component.place.endpoint == shared.name
-        ]
-        if on_it:
-            counts[name] = max(on_it)
-    if {each.name for each in shared.others(spec.name)} - counts.keys():
-        return shared
-    return replace(shared, wanted=max(counts.values(), default=0))
+        for generation in (*record.generations[-1:], *record.known[-1:]) if record else ():
+            if generation.serving.shared == shared.name:
+                wanted = max(wanted, generation.serving.cloud.count)
+                unknown.discard(name)
+    return shared if unknown else replace(shared, wanted=wanted)
 
 
 def _started_configs(name: str, record: Record, cloud: Cloud) -> frozenset[str]:

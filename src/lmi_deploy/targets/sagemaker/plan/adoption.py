@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from lmi_deploy import __version__
@@ -25,7 +26,9 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     TAG_SHARED,
     TAG_VERSION,
     VARIANT,
-    Placement,
+    WEIGHTS_CHANNEL,
+    EndpointConfigSettings,
+    ModelSettings,
     ResourceKind,
 )
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
@@ -208,20 +211,28 @@ def adopted_generation(foreign: ForeignEndpoint, recipe: Recipe) -> Generation:
 
 def _place(foreign: ForeignEndpoint) -> SageMakerServing:
     config, model = foreign.config.settings, foreign.model.settings
-    return SageMakerServing(
-        model=foreign.model.name,
-        region=foreign.region,
-        image=model.image,
-        placements=(
-            Placement(
-                instance=config.instance,
-                volume_gb=config.volume_gb,
-                host_ami=config.host_ami,
-                instance_pools=config.instance_pools,
-            ),
-        ),
+    return replace(
+        described_place(foreign.region, foreign.model.name, config, model),
         count=foreign.endpoint.desired_count or config.count,
         delivery="artifact" if foreign.model.archive or model.artifact else "s3",
+        variant=foreign.endpoint.variant if foreign.endpoint.variant != VARIANT else "",
+        variant_scaling=foreign.scaling.words if foreign.scaling else "",
+    )
+
+
+def described_place(
+    region: str, name: str, config: EndpointConfigSettings, model: ModelSettings
+) -> SageMakerServing:
+    """From what AWS shows of a config and of its model of this name. Whether the container downloads its weights or the
+    artifact has them, only the artifact says.
+    """
+    return SageMakerServing(
+        model=name,
+        region=region,
+        image=model.image,
+        placements=(config.placement,),
+        count=config.count,
+        delivery="mount" if any(one.channel == WEIGHTS_CHANNEL for one in model.mounts) else "artifact",
         role=model.role,
         model_download=config.model_download,
         container_startup=config.startup,
@@ -232,6 +243,4 @@ def _place(foreign: ForeignEndpoint) -> SageMakerServing:
         scaling=None,
         async_output=(config.asynchronous.output or "") if config.asynchronous else "",
         data_capture=config.data_capture,
-        variant=foreign.endpoint.variant if foreign.endpoint.variant != VARIANT else "",
-        variant_scaling=foreign.scaling.words if foreign.scaling else "",
     )

@@ -24,7 +24,6 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     SETTLING,
     TAG_BUCKET,
     ObservedEndpoint,
-    Placement,
 )
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling
 from lmi_deploy.domain.sagemaker.tags import tags_of
@@ -109,16 +108,10 @@ def _as_described(current: Generation, observed: CloudObserved) -> Generation:
     if endpoint is None or config is None or config.name == current.server or not config.settings.instance:
         return current
     settings = config.settings
-    placement = Placement(
-        instance=settings.instance,
-        volume_gb=settings.volume_gb,
-        host_ami=settings.host_ami,
-        instance_pools=settings.instance_pools,
-    )
     place = replace(
         current.serving.cloud,
         model=settings.model,
-        placements=(placement,),
+        placements=(settings.placement,),
         count=endpoint.desired_count,
         kms_key=settings.kms_key,
     )
