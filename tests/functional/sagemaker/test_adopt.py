@@ -183,7 +183,12 @@ def test_config_of_another_endpoint_stays(by_hand: CloudApp) -> None:
     assert "the endpoint other uses the same config" in result.err
     assert TAG not in tags(by_hand, "model", "my-model")
     by_hand.clock.sleep(1000)
-    assert by_hand.lmi(*DOWN).code == 0
+    down = by_hand.lmi(*DOWN)
+    assert down.code == 0
+    assert (
+        "the endpoint config my-config and its model my-model stay, and cost nothing: others use them"
+        in down.err
+    )
     assert {*by_hand.cloud.account_state.configs} == {"my-config"}
 
 

@@ -140,8 +140,20 @@ def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]
         *misnamed,
         *images,
         *shared,
+        *_adopted_notices(observed, plan),
         *(_other_location_notices(observed, region) if plan.empty else ()),
     )
+
+
+def _adopted_notices(observed: CloudObserved, plan: Plan) -> Iterator[str]:
+    """Of an adopted endpoint: config and model that it shared with others were never lmi's."""
+    deleted = {action.config for action in plan.actions if isinstance(action, DeleteEndpointConfig)}
+    for generation in observed.record.generations if observed.record else ():
+        if not generation.artifact and generation.server not in deleted:
+            yield (
+                f"the endpoint config {generation.server} and its model {generation.serving.cloud.model} stay, and "
+                "cost nothing: others use them"
+            )
 
 
 def _shared_notices(observed: CloudObserved) -> Iterator[str]:
