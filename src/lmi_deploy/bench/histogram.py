@@ -120,9 +120,5 @@ class Histogram:
                 return self._value(number)
         raise AssertionError("the counts do not add up to n")
 
-    def count_above(self, limit: float) -> int:
-        """How many values are greater than the limit, to the width of a bucket."""
-        return sum(count for value, count in self.values() if value > limit)
-
     def _value(self, number: int) -> float:
         return min(max(_middle(number) * UNIT, self.low), self.high)

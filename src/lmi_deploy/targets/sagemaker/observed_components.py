@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.record import Record
-from lmi_deploy.domain.sagemaker.component_actions import CreateInferenceComponent, CreateSharedEndpoint
+from lmi_deploy.domain.sagemaker.component_actions import CreateSharedEndpoint
 from lmi_deploy.domain.sagemaker.component_settings import ObservedComponent, SharedEndpoint
 from lmi_deploy.domain.sagemaker.resource_names import is_resource_name
 from lmi_deploy.domain.sagemaker.resource_settings import (
@@ -58,10 +58,6 @@ def shared_name(record: Record | None) -> str:
     named = next((settings.place.endpoint for settings in places if settings is not None), "")
     started = (str(intent.names["endpoint"]) for intent in record.started(CreateSharedEndpoint))
     return named or next(started, "")
-
-
-def was_component(record: Record | None) -> bool:
-    return record is not None and any(record.started(CreateInferenceComponent))
 
 
 def shared_endpoint(name: str, cloud: Cloud, record: Record | None = None) -> SharedEndpoint:
