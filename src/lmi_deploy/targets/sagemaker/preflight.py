@@ -88,9 +88,12 @@ def preflight(
 
 
 def _lost_rights(findings: Iterator[PreflightFinding]) -> tuple[str, ...]:
-    """Of what serves already. The right to ask is optional: without it nothing is said."""
+    """Of what serves already, as one notice. The right to ask is optional: without it nothing is said."""
     with suppress(AccessError, CloudError, NotFound):
-        return tuple(f"{one.text}: no new instance would start; {one.hint}" for one in findings if one.error)
+        lost = [one for one in findings if one.error]
+        first, *others = lost or [PreflightFinding("")]
+        more = f" (and {counted(len(others), 'more right')})" if others else ""
+        return (f"no new instance would start: {first.text}{more}; {first.hint}",) if lost else ()
     return ()
 
 

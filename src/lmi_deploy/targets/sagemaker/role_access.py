@@ -40,7 +40,10 @@ def role_problem(generation: Generation, observed: CloudObserved, cloud: Cloud) 
         return f"its role {name} does not exist"
     except (AccessError, CloudError):
         return ""
-    missing = "; ".join(f"{one.action} on {one.resource}" for one in lacking)
+    resources: dict[str, list[str]] = {}
+    for one in lacking:
+        resources.setdefault(one.action, []).append(one.resource.rpartition(":")[2])
+    missing = "; ".join(f"{action} on {', '.join(found)}" for action, found in resources.items())
     return f"its role {name} may not {missing}" if missing else ""
 
 
