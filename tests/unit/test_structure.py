@@ -255,7 +255,10 @@ SMALL_MODULES_WITH_A_REASON = {
     "sizing/fit_notes.py": "pure, and its importer is not",
     **dict.fromkeys(("ui/fit_text.py", "ui/metrics_text.py", "ui/rehearsal_text.py"), "only ui formats"),
     **dict.fromkeys(
-        ("host/recipe_author.py", "targets/sagemaker/deployment_access.py"),
+        (
+            *("host/recipe_author.py", "targets/sagemaker/deployment_access.py"),
+            "targets/sagemaker/status_details.py",
+        ),
         "reads, and its importer composes",
     ),
     "aws/rehearsal_account.py": "boto3, and its importer only composes",

@@ -17,7 +17,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     Resource,
     ResourceKind,
 )
-from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.domain.weights import IntegrityIssue
 
@@ -252,12 +252,13 @@ class CloudObserved:
     @property
     def unrecorded_period(self) -> ServingPeriod | None:
         """What runs since another tool changed the instances; None if the record explains them."""
-        endpoint, periods = self.endpoint, self.record.periods if self.record else ()
-        if endpoint is None or not periods or endpoint.status != "InService" or endpoint.shared:
-            return None
-        config = self.config if self.config and endpoint.config != periods[-1].server else None
-        types = config.settings.types if config else ()
-        return periods[-1].followed_by(endpoint.config, types, endpoint.count, endpoint.modified)
+        periods = self.record.periods if self.record else ()
+        return periods[-1].followed_by(self.endpoint, self.config) if periods and self.endpoint else None
+
+    @property
+    def scalable_kind(self) -> ScalableKind:
+        """What autoscaling sets the number of."""
+        return "component" if self.component else "variant"
 
     @property
     def serving(self) -> str | None:

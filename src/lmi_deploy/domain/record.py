@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from lmi_deploy.domain.action import ActionBase
 from lmi_deploy.domain.recipe_endpoint_keys import TargetName
+from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint, ObservedEndpointConfig
 from lmi_deploy.domain.serving_record import SageMakerServing, ServingRecord
 from lmi_deploy.domain.settings_digest import ADDED
 
@@ -171,22 +172,29 @@ class ServingPeriod:
         return replace(self, since=other.since, change=other.change, by=other.by) == other
 
     def followed_by(
-        self, server: str, types: tuple[str, ...], count: int, since: str
+        self, endpoint: ObservedEndpoint, config: ObservedEndpointConfig | None
     ) -> ServingPeriod | None:
-        """What runs since something else than lmi changed the instances; None if nothing did. `types`:
-        empty if they are those of this period.
+        """What runs since something else than lmi changed the instances of the endpoint; None if nothing did, or an
+        update is in progress. `config`: the endpoint's, as far as it was read.
         """
-        types = types or self.types
-        if not self.types or self.autoscaled or (types, count) == (self.types, self.count):
+        types = config.settings.types if config and config.name != self.server else self.types
+        is_known = endpoint.status == "InService" and self.types and not self.autoscaled
+        if not is_known or (types, endpoint.count) == (self.types, self.count):
             return None
         return replace(
-            self, since=since, server=server, types=types, count=count, change="other", by=NOT_KNOWN
+            self,
+            since=endpoint.modified,
+            server=endpoint.config,
+            types=types,
+            count=endpoint.count,
+            change="other",
+            by=NOT_KNOWN,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingChange:
-    """A change of what serves, for the history."""
+    """A change of the deployed version or of its instances, for the history."""
 
     kind: ChangeKind = "up"
     by: Author = NOT_KNOWN

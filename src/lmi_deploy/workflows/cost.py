@@ -230,14 +230,12 @@ def _with_present(
     hosting = deps.cloud(one.ref.region).hosting
     try:
         endpoint = hosting.endpoint(one.ref.name)
-        if endpoint is None or endpoint.status != "InService":
-            return periods
-        config = hosting.endpoint_config(endpoint.config) if endpoint.config != last.server else None
+        is_other = endpoint is not None and endpoint.config != last.server
+        config = hosting.endpoint_config(endpoint.config) if endpoint and is_other else None
     except AccessError as denied:
         unread(denied)
         return periods
-    types = config.settings.types if config else ()
-    changed = last.followed_by(endpoint.config, types, endpoint.count, endpoint.modified)
+    changed = last.followed_by(endpoint, config) if endpoint else None
     return (*periods, changed) if changed else periods
 
 

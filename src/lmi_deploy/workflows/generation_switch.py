@@ -76,7 +76,7 @@ def return_to_previous(
     """After `error`, with which the probe of the generation `failed` ended: back to the current one of the record, if
     requests already go to the failed one. Nothing if the model did not answer badly, but could not be asked.
 
-    Whether the previous one serves again. The hint of `error`, which the caller raises, says what serves.
+    Whether the previous one is in service again. The hint of `error`, which the caller raises, says what serves.
     """
     target, name = deps.targets[ref.target], ref.name
     # The tag search may not know the previous version's resources yet.

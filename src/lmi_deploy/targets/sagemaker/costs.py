@@ -21,9 +21,6 @@ from lmi_deploy.domain.target_spec import JobPlace, SageMakerPlace
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
 
-SCALED_ELSEWHERE: Final = (
-    "by autoscaling that another tool registered (endpoint.autoscaling in the recipe replaces it)"
-)
 UNKNOWN_PRICE: Final = "unknown: no source has the price"
 
 
@@ -163,6 +160,16 @@ def most_hourly(spec: Spec, inventory: CloudInventory) -> float | None:
     """Of the instance type of the recipe that costs most; None if a price is unknown."""
     found = [version_costs(spec, placement, inventory.prices) for placement in spec.cloud.placements]
     return None if None in found else max(sum(cost.high for cost in costs) for costs in found if costs)
+
+
+def other_scaling_words(observed: CloudObserved) -> str:
+    """What another tool registered, and what replaces it; empty if it registered nothing."""
+    if observed.scaling_elsewhere is None:
+        return ""
+    return (
+        f"{observed.scaling_elsewhere.words_of(observed.scalable_kind)}, by autoscaling that another tool registered "
+        "(endpoint.autoscaling in the recipe replaces it)"
+    )
 
 
 def with_other_scaling(spec: Spec, observed: CloudObserved) -> Spec:

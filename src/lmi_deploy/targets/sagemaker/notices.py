@@ -23,7 +23,7 @@ from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.render import render
 from lmi_deploy.recipe.checks.notices import SAME_CANDIDATE
 from lmi_deploy.sizing.neuron_pipeline import pipeline_notice
-from lmi_deploy.targets.sagemaker.costs import SCALED_ELSEWHERE
+from lmi_deploy.targets.sagemaker.costs import other_scaling_words
 from lmi_deploy.targets.sagemaker.desired_state import desired_state
 from lmi_deploy.targets.sagemaker.download_time import late_start
 from lmi_deploy.targets.sagemaker.in_place import in_place_notices
@@ -63,10 +63,8 @@ def _goes_back(observed: CloudObserved, plan: Plan) -> str:
 
 
 def _scaled_elsewhere(observed: CloudObserved) -> str:
-    if observed.scaling_elsewhere is None:
-        return ""
-    words = observed.scaling_elsewhere.words_of("component" if observed.component else "variant")
-    return f"{observed.ref.name} has {words}, {SCALED_ELSEWHERE}"
+    words = other_scaling_words(observed)
+    return f"{observed.ref.name} has {words}" if words else ""
 
 
 def _missing_parts(observed: CloudObserved, plan: Plan) -> str:

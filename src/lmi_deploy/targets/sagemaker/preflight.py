@@ -88,12 +88,11 @@ def preflight(
 
 
 def _lost_rights(findings: Iterator[PreflightFinding]) -> tuple[str, ...]:
-    """Of what serves already, as one notice. The right to ask is optional: without it nothing is said."""
+    """Of a running deployment, as one notice. The right to ask is optional: without it nothing is said."""
     with suppress(AccessError, CloudError, NotFound):
-        lost = [one for one in findings if one.error]
-        first, *others = lost or [PreflightFinding("")]
-        more = f" (and {counted(len(others), 'more right')})" if others else ""
-        return (f"no new instance would start: {first.text}{more}; {first.hint}",) if lost else ()
+        if lost := [one for one in findings if one.error]:
+            more = f" (and {counted(len(lost) - 1, 'more right')})" if lost[1:] else ""
+            return (f"no new instance would start: {lost[0].text}{more}; {lost[0].hint}",)
     return ()
 
 

@@ -11,11 +11,10 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.endpoint_metrics import RecentMetrics
 from lmi_deploy.domain.sagemaker.resource_names import component_names
 from lmi_deploy.domain.sagemaker.resource_settings import CANDIDATE
-from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind
 from lmi_deploy.domain.status_details import StatusDetails
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.targets.sagemaker.costs import SCALED_ELSEWHERE
+from lmi_deploy.targets.sagemaker.costs import other_scaling_words
 
 _SPAN: Final = timedelta(hours=1)
 
@@ -27,21 +26,14 @@ def details(observed: CloudObserved, address: Callable[[DeploymentRef], str]) ->
         endpoint=observed.endpoint,
         components=component_names(observed.resources),
         jobs=(*observed.jobs, *observed.compile_jobs),
-        scaling=_scaling_words(observed),
+        scaling=observed.scaling.words_of(observed.scalable_kind)
+        if observed.scaling
+        else other_scaling_words(observed),
         alarms=observed.alarms.words if observed.alarms else "",
         expires=observed.expires,
         expired=observed.expired,
         scheduled=observed.schedule is not None and observed.schedule.enabled,
     )
-
-
-def _scaling_words(observed: CloudObserved) -> str:
-    kind: ScalableKind = "component" if observed.component else "variant"
-    if observed.scaling is not None:
-        return observed.scaling.words_of(kind)
-    if observed.scaling_elsewhere is None:
-        return ""
-    return f"{observed.scaling_elsewhere.words_of(kind)}, {SCALED_ELSEWHERE}"
 
 
 def recent_metrics(

@@ -60,8 +60,7 @@ def scaling_drift_words(observed: CloudObserved) -> str:
         return ""
     if observed.scaling is None:
         return "its autoscaling was removed, not by lmi; `lmi up` registers it again"
-    kind: ScalableKind = "component" if observed.component else "variant"
-    changed = scaling_changes((), observed, recorded, kind)
+    changed = scaling_changes((), observed, recorded, observed.scalable_kind)
     words = "; ".join(
         f"{each.field}: {each.before or 'none'} instead of {each.after or 'none'}" for each in changed
     )
