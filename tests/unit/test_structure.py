@@ -187,6 +187,7 @@ SMALL_MODULE = 60
 NOT_MERGED = ("ports",)
 """One port a file, and most are used by one implementation and by `ports/cloud.py`."""
 SMALL_MODULES_WITH_A_REASON = {
+    "targets/sagemaker/role_access.py": "its importer is the target, which has only what is asked of it",
     "recipe/checks/in_place.py": "cross-checks of one key, as those of container.build",
     # Modules below SMALL_MODULE lines that one other module imports.
     **dict.fromkeys(

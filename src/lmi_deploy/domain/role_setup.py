@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any, Final, Literal
 
@@ -12,6 +13,7 @@ Document = Mapping[str, Any]
 """A policy in IAM's format."""
 SETUP_TAGS: Final = {"lmi:purpose": "made by lmi bootstrap"}
 """Of each role, policy and identity provider that `lmi bootstrap` creates: no other is changed or deleted."""
+NO_RIGHTS: Final[Document] = {"Version": "2012-10-17", "Statement": []}
 HOUR: Final = 3600
 
 
@@ -31,6 +33,32 @@ def united(existing: Document, wanted: Document) -> Document:
         elif same is None:
             statements.append(_with_free_sid(old, {each.get("Sid") for each in statements}))
     return {**wanted, "Statement": statements}
+
+
+def lacking(policies: Iterable[Document], rights: Document) -> Document:
+    """Those of the rights that no policy gives: a wildcard may cover some of the resources of a statement."""
+    given = [statement for policy in policies for statement in _statements(policy)]
+    missing = []
+    for right in _statements(rights):
+        giving = [statement for statement in given if _gives(statement, right)]
+        patterns = [pattern for statement in giving for pattern in _listed(statement.get("Resource", []))]
+        resources = [
+            resource
+            for resource in _listed(right["Resource"])
+            if not any(fnmatchcase(resource, pattern) for pattern in patterns)
+        ]
+        if resources:
+            missing.append({**right, "Resource": resources})
+    return {**rights, "Statement": missing}
+
+
+def _gives(statement: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether it allows the same actions, under no further condition."""
+    actions = {*_listed(statement.get("Action", []))}
+    return actions >= {*_listed(wanted["Action"])} and statement.get("Condition") in (
+        None,
+        wanted.get("Condition"),
+    )
 
 
 def beyond(existing: Document, wanted: Document) -> tuple[str, ...]:

@@ -5,10 +5,11 @@ Each step can be repeated: after an interruption the next run plans what is stil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.role_setup import (
     Change,
     ObservedSetup,
@@ -61,15 +62,18 @@ def refuse_foreign(wanted: WantedSetup, observed: ObservedSetup) -> None:
         )
 
 
-def deployments_of(name: str, prefix: str, deps: Dependencies, notify: Notify) -> list[str]:
-    """What exists in any region under the name, or under the prefix: each with its place and what it costs. Regions
-    that an organization denies are named by `notify`; AccessError if none can be listed.
+def deployments_of(name: str, prefix: str, deps: Dependencies, notify: Notify) -> list[DeploymentRef]:
+    """What exists in any region under the name, or under the prefix. Regions that an organization denies are named by
+    `notify`; AccessError if none can be listed.
     """
     rows = list_deployments((), ListScope(everywhere=True, all_regions=True), deps)
     if not rows.listed_regions:
         rows.require_complete()
+    denied: dict[str, list[str]] = {}
     for place, error in rows.failed.items():
-        notify(f"not looked for deployments in {place}: {error.message}")
+        denied.setdefault(error.message, []).append(place)
+    for message, places in denied.items():
+        notify(f"not looked for deployments in {', '.join(places)}: {message}")
     # Where endpoints may not be listed, the tags tell of them, some minutes late.
     unlisted = bool(rows.unlisted_reasons)
     refs = [
@@ -77,17 +81,34 @@ def deployments_of(name: str, prefix: str, deps: Dependencies, notify: Notify) -
         for row in rows.rows
         if row.listed is None or row.listed.status or (unlisted and row.listed.tagged_endpoint)
     ]
-    of_it = [ref for ref in refs if (ref.name.startswith(prefix) if prefix else ref.name == name)]
-    return [f"{ref.name} in {ref.region}{_cost(ref, deps)}" for ref in of_it]
+    return [ref for ref in refs if (ref.name.startswith(prefix) if prefix else ref.name == name)]
 
 
-def _cost(ref: DeploymentRef, deps: Dependencies) -> str:
-    """Who sets up an account need not have the right to read each deployment."""
+def with_cost(ref: DeploymentRef, deps: Dependencies) -> str:
+    """In words. Who sets up an account need not have the right to read each deployment."""
     try:
         cost = status(ref, deps).cost
     except LmiError:
-        return ""
-    return f", {cost}" if cost else ""
+        cost = ""
+    return f"{ref.name} in {ref.region}" + (f", {cost}" if cost else "")
+
+
+def generations_of(
+    refs: Iterable[DeploymentRef], deps: Dependencies, notify: Notify
+) -> Iterator[tuple[DeploymentRef, Generation, Asynchronous | None]]:
+    """Of deployments, those to go back to as well, with the asynchronous settings of their endpoint configs. `notify`:
+    what could not be read.
+    """
+    for ref in refs:
+        try:
+            record = deps.targets["sagemaker"].read_record(ref) or Record(ref=ref)
+            for generation in record.known:
+                config = None
+                if generation.serving.cloud.async_output:
+                    config = deps.cloud(ref.region).hosting.endpoint_config(generation.server)
+                yield record.ref, generation, config.settings.asynchronous if config else None
+        except LmiError as error:
+            notify(f"what {ref.name} in {ref.region} runs with is unknown: {error.message}")
 
 
 def require_unused(wanted: WantedSetup, cloud: Cloud, running: Sequence[str]) -> None:

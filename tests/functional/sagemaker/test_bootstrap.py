@@ -142,15 +142,57 @@ def test_rights_of_another_recipe_stay(app: CloudApp) -> None:
     assert changes(app, *shared, *other) == []
 
 
+def sids(app: CloudApp) -> list[str]:
+    [inline] = app.cloud.iam_setup.roles["lmi-endpoint"].inline.values()
+    return [statement["Sid"] for statement in inline["Statement"]]
+
+
+def test_role_gets_back_what_runs_with_it(app: CloudApp) -> None:
+    changes(app, *ASYNCHRONOUS)
+    assert app.lmi("up", "tiny.yaml", "--yes", *ASYNCHRONOUS).code == 0
+    role = app.cloud.iam_setup.roles["lmi-endpoint"]
+    for narrowed in ({}, {"lmi-tiny-us-east-1": allowing("arn:aws:s3:::other/*")}):
+        app.cloud.iam_setup.roles["lmi-endpoint"] = replace(role, inline=narrowed)
+        assert changes(app) == ["put policy"]
+        assert "WriteResponses" in sids(app)
+        assert changes(app) == []
+    del app.cloud.iam_setup.roles["lmi-endpoint"]
+    assert changes(app) == ["create role", "put policy"]
+    assert "WriteResponses" in sids(app)
+
+
+def test_right_that_another_policy_of_the_role_gives_is_not_given_twice(app: CloudApp) -> None:
+    changes(app, *ASYNCHRONOUS)
+    assert app.lmi("up", "tiny.yaml", "--yes", *ASYNCHRONOUS).code == 0
+    role = app.cloud.iam_setup.roles["lmi-endpoint"]
+    [document] = role.inline.values()
+    app.cloud.iam_setup.roles["lmi-endpoint"] = replace(role, inline={"lmi-tiny-eu-west-1": document})
+    assert changes(app) == ["put policy"]
+    inline = app.cloud.iam_setup.roles["lmi-endpoint"].inline["lmi-tiny-us-east-1"]
+    assert "WriteResponses" not in [statement["Sid"] for statement in inline["Statement"]]
+
+
+def test_deployment_whose_record_cannot_be_read_is_named(app: CloudApp) -> None:
+    changes(app, *ASYNCHRONOUS)
+    assert app.lmi("up", "tiny.yaml", "--yes", *ASYNCHRONOUS).code == 0
+    denied = AccessError("endpoint config: may not sagemaker:DescribeEndpointConfig", hint="allow it")
+    app.cloud.account_state.failures.before["endpoint_config"] = [denied] * 9
+    told = app.lmi("bootstrap", "tiny.yaml", "--yes", *ASYNCHRONOUS)
+    assert told.code == 0
+    assert "what tiny in us-east-1 runs with is unknown: endpoint config" in told.err
+
+
 def test_prune_removes_what_is_not_needed_and_names_who_may_need_it(app: CloudApp) -> None:
     changes(app, *ASYNCHRONOUS)
     assert app.lmi("up", "tiny.yaml", "--yes", *ASYNCHRONOUS).code == 0
     told = app.lmi("bootstrap", "tiny.yaml", "--yes", "--prune")
-    assert "- lmi-tiny-us-east-1 of lmi-endpoint: WriteResponses" in told.err
+    assert "- lmi-tiny-us-east-1-deployer: InvokeAsync" in told.err
     assert "may need it: tiny in us-east-1, $" in told.err
-    [inline] = app.cloud.iam_setup.roles["lmi-endpoint"].inline.values()
-    assert "WriteResponses" not in [statement["Sid"] for statement in inline["Statement"]]
+    assert "WriteResponses" in sids(app)
     assert changes(app, "--prune") == []
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    assert changes(app, "--prune") == ["put policy"]
+    assert "WriteResponses" not in sids(app)
     assert app.lmi("bootstrap", "tiny.yaml", "--prune", "--delete").code == 2
 
 
@@ -216,7 +258,10 @@ def test_policy_that_a_user_has_stops_the_deletion_before_it_starts(app: CloudAp
 def test_policy_of_the_administrator_is_printed_and_nothing_changed(app: CloudApp) -> None:
     document = app.lmi("bootstrap", "tiny.yaml", "--policy", "--json", *PIPELINE).result["bootstrap"]
     sids = [statement["Sid"] for statement in document["Statement"]]
-    assert sids == ["SetUpRoles", "SetUpPolicy", "SetUpProvider", "LookIntoBucket", "MakeBucket", "FindByTag"]
+    assert sids == [
+        *("SetUpRoles", "SetUpPolicy", "SetUpProvider", "ReadRecords"),
+        *("LookIntoBucket", "MakeBucket", "FindByTag"),
+    ]
     assert app.cloud.iam_setup.changes == 0
 
 

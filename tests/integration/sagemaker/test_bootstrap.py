@@ -67,12 +67,19 @@ def test_second_region_adds_to_the_rights_and_a_running_endpoint_keeps_its_role(
     other = ("--set", "endpoint.region=eu-west-1")
     printed = lines(ada, "bootstrap", "echo.yaml", "--policy", *other)["bootstrap"]
     may(ada, printed)
-    lines(ada, "bootstrap", "echo.yaml", "--yes", *other)
+    code, out = ada.lmi("bootstrap", "echo.yaml", "--yes", *other)
+    assert (code, "is unknown" in out) == (0, False), out
     iam = ada.aws.client("iam")
     for region in ("us-east-1", "eu-west-1"):
         found = iam.get_role_policy(RoleName="lmi-endpoint", PolicyName=f"lmi-echo-{region}")
         assert f"lmi-{ACCOUNT}-{region}-an" in json.dumps(found["PolicyDocument"])
+    for region in ("us-east-1", "eu-west-1"):
+        iam.delete_role_policy(RoleName="lmi-endpoint", PolicyName=f"lmi-echo-{region}")
+    lines(ada, "bootstrap", "echo.yaml", "--yes", *other)
+    found = iam.get_role_policy(RoleName="lmi-endpoint", PolicyName="lmi-echo-eu-west-1")
+    assert f"lmi-{ACCOUNT}-us-east-1-an" in json.dumps(found["PolicyDocument"])
     ada.as_root()
+    assert "may not" not in str(lines(ada, "status", "echo"))
     code, out = ada.lmi("bootstrap", "echo.yaml", "--delete", "--yes")
     assert (code, "echo in us-east-1" in out) == (5, True), out
     assert lines(ada, "down", "echo", "--yes")["ok"]

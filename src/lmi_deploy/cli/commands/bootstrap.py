@@ -9,25 +9,36 @@ from typing import TYPE_CHECKING
 import click
 
 from lmi_deploy.api.recipe_loading import read_recipe
-from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.shared_policies import shared_option, shared_prefix
-from lmi_deploy.domain.role_setup import SetupStep, WantedSetup, removal_steps, setup_steps
+from lmi_deploy.domain.role_setup import ObservedSetup, SetupStep, WantedSetup, removal_steps, setup_steps
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.targets.sagemaker.permissions.bootstrap_policy import bootstrap_policy
 from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import EXAMPLE, parse_pipeline
+from lmi_deploy.targets.sagemaker.permissions.rights_in_use import rights_in_use
 from lmi_deploy.targets.sagemaker.permissions.team_setup import (
     UnneededRight,
     not_needed,
     team_setup,
+    with_rights_in_use,
     with_what_is_allowed,
 )
-from lmi_deploy.workflows.bootstrap import carry_out, deployments_of, observe, refuse_foreign, require_unused
+from lmi_deploy.workflows.bootstrap import (
+    carry_out,
+    deployments_of,
+    generations_of,
+    observe,
+    refuse_foreign,
+    require_unused,
+    with_cost,
+)
 from lmi_deploy.workflows.up import resolve_recipe
 
 if TYPE_CHECKING:
     from lmi_deploy.domain.deployment_spec import Spec
+    from lmi_deploy.domain.record import DeploymentRef
     from lmi_deploy.ui.view import View
 
 
@@ -40,7 +51,11 @@ if TYPE_CHECKING:
 )
 @click.option("--policy", is_flag=True, help="Only print the policy that this command itself needs.")
 @click.option("--delete", is_flag=True, help="Delete the roles and policies that this command created.")
-@click.option("--prune", is_flag=True, help="Remove what the policies allow and RECIPE does not need.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Remove what the policies allow and neither RECIPE nor a running deployment needs.",
+)
 @yes_option
 @json_option
 def command(
@@ -60,9 +75,10 @@ def command(
 
     It shows each change and asks before the first one. It needs an identity that may create roles; afterwards, `lmi up`
     works with the permissions of the policy lmi-NAME-REGION-deployer alone. Running it again repairs what is missing or
-    differs. What the policies allow already stays, as other deployments, generations and regions may need it; --prune
-    removes it. It never changes who may assume a role that it did not create. --delete keeps the bucket, with the
-    weights in it, and the identity provider of a pipeline, which other roles may use.
+    differs. Roles keep, or get back, what the deployments that run with them need, in every region. What else the
+    policies allow stays, as other deployments may need it; --prune removes it. It never changes who may assume a role
+    that it did not create. --delete keeps the bucket, with the weights in it, and the identity provider of a pipeline,
+    which other roles may use.
     """
     if delete and prune:
         raise UsageRefused("--delete and --prune cannot be combined", hint="lmi bootstrap --help")
@@ -78,16 +94,13 @@ def command(
         return
     cloud = context.deps.cloud(spec.cloud.region)
     observed = observe(wanted, cloud)
-    unneeded = [] if delete else [*not_needed(wanted, observed)]
+    existing = deployments_of(spec.name, prefix, context.deps, context.view.note)
+    unneeded: list[UnneededRight] = []
     if delete:
-        require_unused(wanted, cloud, deployments_of(spec.name, prefix, context.deps, context.view.note))
+        require_unused(wanted, cloud, [with_cost(ref, context.deps) for ref in existing])
         steps = [*removal_steps(wanted, observed)]
     else:
-        running = (
-            deployments_of(spec.name, prefix, context.deps, context.view.note) if prune and unneeded else []
-        )
-        _show_unneeded(unneeded, running, context.view, prune=prune)
-        wanted = wanted if prune else with_what_is_allowed(wanted, observed)
+        wanted, unneeded = _with_rights(wanted, observed, existing, context, prune=prune)
         refuse_foreign(wanted, observed)
         steps = [*setup_steps(wanted, observed)]
     _ask(steps, context.view, sign="-" if delete else "+", account=spec.cloud.account, yes=yes)
@@ -99,15 +112,28 @@ def command(
     context.view.result({**_fields(wanted, steps, spec), **more})
 
 
-def _show_unneeded(
-    unneeded: Sequence[UnneededRight], running: Sequence[str], view: View, *, prune: bool
-) -> None:
+def _with_rights(
+    wanted: WantedSetup,
+    observed: ObservedSetup,
+    existing: Sequence[DeploymentRef],
+    context: CommandContext,
+    *,
+    prune: bool,
+) -> tuple[WantedSetup, list[UnneededRight]]:
+    """With the rights of what runs, and without `prune` all that is allowed already; and what is more than needed."""
+    view, deps = context.view, context.deps
+    in_use = rights_in_use(generations_of(existing, deps, view.note))
+    needed = with_rights_in_use(wanted, observed, in_use)
+    unneeded = [*not_needed(needed, observed)]
     for policy, statement in unneeded:
         view.note(f"{'-' if prune else 'kept, though this recipe does not need it:'} {policy}: {statement}")
-    for deployment in running:
-        view.note(f"may need it: {deployment}")
-    if unneeded and not prune:
-        view.note("other deployments, generations or regions may need it; --prune removes it")
+    if prune:
+        for ref in existing if unneeded else ():
+            view.note(f"may need it: {with_cost(ref, deps)}")
+        return needed, unneeded
+    if unneeded:
+        view.note("other deployments may need it; --prune removes what nothing that runs needs")
+    return with_rights_in_use(with_what_is_allowed(wanted, observed), observed, in_use), unneeded
 
 
 def _ask(steps: Sequence[SetupStep], view: View, *, sign: str, account: str, yes: bool) -> None:

@@ -92,9 +92,9 @@ def policies(spec: Spec, *, prefix: str = "", load_role: str = "") -> Policies:
         versions.append((spec.candidate.spec, Arns(spec.candidate.spec, prefix)))
     jobs = [transfer_job(one, one.cloud.job, its) for one, its in versions if one.cloud.job is not None]
     return Policies(
-        deployer=_merged(deployer(one, its, load_role=load_role) for one, its in versions),
-        execution=_merged(execution(one, its) for one, its in versions),
-        job=_merged(jobs) if jobs else None,
+        deployer=merged(deployer(one, its, load_role=load_role) for one, its in versions),
+        execution=merged(execution(one, its) for one, its in versions),
+        job=merged(jobs) if jobs else None,
         load=_load(spec, arns) if load_role else None,
         trust=_trust(spec.cloud.account, SAGEMAKER),
         scheduler=Policy(grants=tuple(scheduler(arns))) if spec.cloud.scheduler_role else None,
@@ -103,8 +103,8 @@ def policies(spec: Spec, *, prefix: str = "", load_role: str = "") -> Policies:
     )
 
 
-def _merged(versions: Iterable[Iterable[PolicyStatement]]) -> Policy:
-    """Of a version that serves and its candidate: one statement of each kind, with the resources of both."""
+def merged(versions: Iterable[Iterable[PolicyStatement]]) -> Policy:
+    """Of several versions, such as the serving one and its candidate: one statement of each kind, and all resources."""
     found: dict[object, PolicyStatement] = {}
     for statement in (one for statements in versions for one in statements):
         key = (statement.sid, statement.actions, statement.conditions)

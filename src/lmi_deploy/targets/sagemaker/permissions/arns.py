@@ -228,8 +228,7 @@ class Arns:
 
     @property
     def group(self) -> str:
-        kind = "InferenceComponents" if self.spec.cloud.component else "Endpoints"
-        return self.of("logs", f"log-group:/aws/sagemaker/{kind}/{self.name}")
+        return self.of("logs", log_group(self.name, is_component=self.spec.cloud.component is not None))
 
     def repository(self, image: str) -> str:
         return repository_resource(
@@ -254,6 +253,10 @@ class Arns:
         """Secrets Manager adds six characters to a name."""
         given = self.spec.cloud.token_secret
         return given if given.startswith("arn:") else self.of("secretsmanager", f"secret:{given}-??????")
+
+
+def log_group(name: str, *, is_component: bool) -> str:
+    return f"log-group:/aws/sagemaker/{'InferenceComponents' if is_component else 'Endpoints'}/{name}"
 
 
 def repository_resource(image: str, partition: str, *, every_region: bool = False) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from lmi_deploy.domain.default_bucket import default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.role_setup import WantedSetup
 from lmi_deploy.targets.sagemaker.permissions import Policy, policies
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 
 _OF_THE_DEPLOYER: Final = ("FindByTag", "LookIntoBucket", "MakeBucket")
 _OF_ROLES: Final = (
@@ -46,7 +48,19 @@ _OF_PROVIDERS: Final = (
 def bootstrap_policy(spec: Spec, wanted: WantedSetup, *, prefix: str = "") -> Policy:
     deployer = policies(spec, prefix=prefix).deployer
     bucket = (statement for statement in deployer.grants if statement.sid in _OF_THE_DEPLOYER)
-    return Policy(grants=(*_statements(spec, wanted), *bucket))
+    return Policy(grants=(*_statements(spec, wanted), _read_records(Arns(spec, prefix)), *bucket))
+
+
+def _read_records(arns: Arns) -> PolicyStatement:
+    """Of deployments in the recipe's bucket, and in the default one of each region."""
+    partition, every = arns.spec.cloud.partition, default_bucket(arns.spec.cloud.account, "*")
+    buckets = tuple(dict.fromkeys((arns.bucket, f"arn:{partition}:s3:::{every}")))
+    return PolicyStatement(
+        sid="ReadRecords",
+        actions=("s3:GetObject", "s3:ListBucket"),
+        resources=(*buckets, *(f"{bucket}/{arns.records}*" for bucket in buckets)),
+        why="read what the deployments that exist need of their roles",
+    )
 
 
 def _statements(spec: Spec, wanted: WantedSetup) -> Iterator[PolicyStatement]:

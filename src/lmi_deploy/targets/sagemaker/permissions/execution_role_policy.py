@@ -13,6 +13,7 @@ from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, Up
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.policy_statements import (
     ENCRYPT,
+    WRITE_RESPONSES,
     decrypt_in_place,
     join_network,
     pull_image,
@@ -94,7 +95,7 @@ def _asynchronous(given: Asynchronous, arns: Arns) -> Iterator[PolicyStatement]:
     own = not arns.is_foreign(output)
     yield PolicyStatement(
         sid="WriteResponses",
-        actions=("s3:AbortMultipartUpload", "s3:PutObject"),
+        actions=WRITE_RESPONSES,
         resources=arns.objects(arns.requests) if own else (arns.objects_under(output),),
         why="write their responses, and the texts of failures",
     )

@@ -16,7 +16,9 @@ WRITE_OBJECTS: Final = (
     "s3:PutObject",
 )
 """Multipart uploads: start, resume and list."""
+WRITE_RESPONSES: Final = ("s3:AbortMultipartUpload", "s3:PutObject")
 ENCRYPT: Final = ("kms:Decrypt", "kms:GenerateDataKey")
+PULL_IMAGE: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 _WRITE_LOGS: Final = (
     "logs:CreateLogGroup",
     "logs:CreateLogStream",
@@ -76,7 +78,7 @@ def pull_image(arns: Arns, image: str) -> tuple[PolicyStatement, PolicyStatement
         _ENTER_REGISTRY,
         PolicyStatement(
             sid="PullImage",
-            actions=("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
+            actions=PULL_IMAGE,
             resources=(arns.repository(image),),
             why="the container's image",
         ),

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.role_setup import (
     HOUR,
+    NO_RIGHTS,
     Document,
     ObservedRole,
     ObservedSetup,
@@ -17,6 +18,7 @@ from lmi_deploy.domain.role_setup import (
     WantedRole,
     WantedSetup,
     beyond,
+    lacking,
     united,
 )
 from lmi_deploy.errors import Refused, UsageRefused
@@ -63,10 +65,41 @@ def team_setup(spec: Spec, *, prefix: str = "", pipeline: PipelineIdentity | Non
     )
 
 
+def with_rights_in_use(
+    wanted: WantedSetup, observed: ObservedSetup, in_use: Mapping[str, Document]
+) -> WantedSetup:
+    """With the rights, by the names of roles, of deployments that run with them, as far as no policy of the role gives
+    them. Refused if the policies of a role become too long.
+    """
+    return replace(
+        wanted,
+        roles=tuple(_with_rights(role, observed.roles.get(role.name), in_use) for role in wanted.roles),
+    )
+
+
+def _with_rights(
+    role: WantedRole, existing: ObservedRole | None, in_use: Mapping[str, Document]
+) -> WantedRole:
+    inline = {**(existing.inline if existing else {}), **role.inline}
+    missing = lacking(inline.values(), in_use.get(role.name, NO_RIGHTS))
+    if missing["Statement"]:
+        name, document = next(iter(role.inline.items()))
+        role = replace(role, inline={**role.inline, name: united(missing, document)})
+    total = sum(characters(document) for document in {**inline, **role.inline}.values())
+    if total > INLINE_MOST:
+        raise Refused(
+            f"the policies of {role.name}: with what is allowed already and what this recipe needs, {total:,} "
+            f"characters; IAM takes {INLINE_MOST:,}",
+            hint="--prune removes what neither this recipe nor a running deployment needs; or name another role in the "
+            "recipe",
+        )
+    return role
+
+
 def with_what_is_allowed(wanted: WantedSetup, observed: ObservedSetup) -> WantedSetup:
     """With all that its policies allow already: other deployments and generations may need it. If the deployer's
     becomes too long for a managed policy, that stays as it is, and the new one is the pipeline role's own, or left to
-    the user. Refused if the policies of a role become too long.
+    the user.
     """
     policy, roles = wanted.policy, wanted.roles
     if policy is not None and observed.policy is not None:
@@ -92,13 +125,6 @@ def _with_what_is_allowed(role: WantedRole, existing: ObservedRole | None) -> Wa
         name: united(existing.inline[name], document) if name in existing.inline else document
         for name, document in role.inline.items()
     }
-    total = sum(characters(document) for document in {**existing.inline, **both}.values())
-    if total > INLINE_MOST:
-        raise Refused(
-            f"the policies of {role.name}: with what is allowed already and what this recipe needs, {total:,} "
-            f"characters; IAM takes {INLINE_MOST:,}",
-            hint="--prune removes what this recipe does not need; or name another role in the recipe",
-        )
     return replace(role, inline=both)
 
 
