@@ -10,7 +10,7 @@ from lmi_deploy.domain.deployment_artifact import Artifact
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, ServingChange
+from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, Record, ServingChange
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.targets.model_compiler import ModelCompiler
@@ -95,6 +95,9 @@ class KilledAtCommit:
 
     def set_pending(self, generation: Generation) -> None:
         self.journal.set_pending(generation)
+
+    def restore(self, record: Record) -> None:
+        self.journal.restore(record)
 
     def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
         if self.when == "after":

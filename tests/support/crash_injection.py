@@ -166,6 +166,7 @@ class CrashingCloud(FakeCloud):
         return Cloud(
             caller=plain.caller,
             metrics=plain.metrics,
+            events=plain.events,
             prices=plain.prices,
             limits=plain.limits,
             roles=plain.roles,

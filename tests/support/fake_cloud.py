@@ -26,6 +26,7 @@ from lmi_deploy.errors import AccessError, Conflict, NotFound, Refused
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.ports.event_history import EndpointCall
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.prices import Use
 from lmi_deploy.ports.quotas import ServiceQuota
@@ -357,6 +358,17 @@ class FakeQuotas:
 
 
 @dataclass
+class FakeEventHistory:
+    known: tuple[EndpointCall, ...] = ()
+    denied: bool = False
+
+    def calls(self, endpoint: str) -> tuple[EndpointCall, ...]:
+        if self.denied:
+            raise AccessError("history of API calls: may not cloudtrail:LookupEvents", hint="allow it")
+        return self.known
+
+
+@dataclass
 class FakeRoles:
     """Every role exists, is assumable and may do everything, except as configured here."""
 
@@ -516,6 +528,7 @@ class FakeCloud:
         self.topics = FakeTopics(self.account_state)
         self.prices = FakePrices(self.account_state)
         self.limits = FakeQuotas(self.account_state)
+        self.events = FakeEventHistory()
         self.roles = FakeRoles(self.account_state)
         self.iam_setup = FakeIamSetup()
         self.secrets = FakeSecrets()
@@ -557,6 +570,7 @@ class FakeCloud:
             foreign_scaling=self.foreign_scaling,
             schedules=self.schedules,
             tagged=FakeResourceTags(self.account_state),
+            events=self.events,
             logs=self.logs,
             metrics=self.metrics,
             dashboards=self.dashboards,

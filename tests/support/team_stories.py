@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -214,11 +215,18 @@ class Story:
             MaxCapacity=6,
         )
 
-    def role_deleted(self) -> None:
+    def rights_removed(self) -> None:
         iam, role = self.aws.client("iam"), f"role-{self.name}"
         for policy in iam.list_role_policies(RoleName=role)["PolicyNames"]:
             iam.delete_role_policy(RoleName=role, PolicyName=policy)
-        iam.delete_role(RoleName=role)
+
+    def role_deleted(self) -> None:
+        self.rights_removed()
+        self.aws.client("iam").delete_role(RoleName=f"role-{self.name}")
+
+    def rights_removed_and_record_lost(self) -> None:
+        self.rights_removed()
+        self.record_lost()
 
     def record_lost(self) -> None:
         self.aws.client("s3").delete_object(**self._record)
@@ -247,13 +255,13 @@ class Story:
             self.blame("the role of what runs has lost a right", ran)
         self._require_true(ran, before, after)
         # What ran before a record was lost, and while no endpoint was there, `lmi cost` says that it does not know.
-        if after and self.state not in ("endpoint deleted", "record lost"):
+        if after and self.state not in ("endpoint deleted", "record lost", "rights removed, record lost"):
             self._require_bill()
         self.lmi("root", "down", self.name, "--yes", "--purge")
         return self.wrong
 
     def able(self) -> bool:
-        """Whether its role exists, and may read the artifact of what serves."""
+        """Whether its role exists, and may read the artifact and the weights of what serves."""
         found = self.endpoint()
         config = self.config(found["EndpointConfigName"]) if found else {}
         if not config:
@@ -263,10 +271,13 @@ class Story:
                 ModelName=config["ProductionVariants"][0]["ModelName"]
             )
             place = model["PrimaryContainer"]["ModelDataSource"]["S3DataSource"]["S3Uri"]
+            bucket, _, prefix = place.removeprefix("s3://").partition("/")
+            properties = self.aws.client("s3").get_object(Bucket=bucket, Key=f"{prefix}serving.properties")
+            weights = re.findall(r"s3://(\S+)", properties["Body"].read().decode())
             results = self.aws.client("iam").simulate_principal_policy(
                 PolicySourceArn=model["ExecutionRoleArn"],
                 ActionNames=["s3:GetObject"],
-                ResourceArns=[f"arn:aws:s3:::{place.removeprefix('s3://')}serving.properties"],
+                ResourceArns=[f"arn:aws:s3:::{one}config.json" for one in (f"{bucket}/{prefix}", *weights)],
             )
         except ClientError:
             return False
@@ -298,6 +309,8 @@ class Story:
         """What the command means, after it succeeded."""
         command = self.command.split()[0]
         is_named = self.state == "role deleted" and f"role role-{self.name}: not found" in ran.output
+        # An unchanged `up` asks only whether the role exists: what it lacks is for `status` and `plan` to say.
+        is_named = is_named or self.state.startswith("rights removed")
         if command == "up" and status.code and not is_named:
             self.blame("up succeeded, and status says otherwise", status)
         if command == "up" and (plan := self.lmi("ada", "plan", "r.yaml", "--exit-code")).code:
@@ -308,6 +321,8 @@ class Story:
             self.blame("rollback succeeded, and the same config serves", ran)
         if command == "gc" and before and bool(after) == (self.state == "expired"):
             self.blame("gc deleted what has not expired, or left what has", ran)
+        if self.command == "bootstrap" and after and not self.able():
+            self.blame("bootstrap succeeded, and the role of what runs still lacks a right", ran)
         if command == "down":
             self._require_gone(ran, after)
 
@@ -361,6 +376,8 @@ STATES: dict[str, Callable[[Story], object]] = {
     "config deleted": Story.config_deleted,
     "config of the console": Story.other_config,
     "scaled elsewhere": Story.scaled_elsewhere,
+    "rights removed": Story.rights_removed,
+    "rights removed, record lost": Story.rights_removed_and_record_lost,
     "role deleted": Story.role_deleted,
     "record lost": Story.record_lost,
     "endpoint deleted": Story.endpoint_deleted,

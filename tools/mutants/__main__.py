@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -161,6 +162,8 @@ def main() -> int:
     running.add_argument("--jobs", type=int, default=2)
     running.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
+    # In the background of a script SIGINT is ignored, and so it would be by every test of Ctrl-C: it would never end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if given.command == "record":
         return record(given.layers, given.pytest)
     known = json.loads(given.results.read_text("utf-8")) if given.results.exists() else {}

@@ -21,6 +21,7 @@ from lmi_deploy.ports.message_callback import Notify, ignore
 
 NAMES: Final = {
     "application-autoscaling": "Application Auto Scaling",
+    "cloudtrail": "CloudTrail",
     "cloudwatch": "CloudWatch",
     "ec2": "EC2",
     "ecr": "ECR",

@@ -16,6 +16,7 @@ from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.clock_skew import ClockSkew
 from lmi_deploy.aws.dashboards import CloudWatchDashboards
 from lmi_deploy.aws.ecr import EcrRegistry
+from lmi_deploy.aws.event_history import CloudTrailEvents
 from lmi_deploy.aws.foreign_scaling import AwsForeignScaling
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.iam_setup import AwsIamSetup
@@ -79,6 +80,7 @@ def open_cloud(
         foreign_scaling=AwsForeignScaling(access),
         schedules=EventBridgeSchedules(access, account=caller.account),
         tagged=AwsResourceTags(access),
+        events=CloudTrailEvents(access),
         logs=logs,
         metrics=EndpointMetrics(access),
         alarms=CloudWatchAlarms(access),

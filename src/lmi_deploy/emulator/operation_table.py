@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
-from lmi_deploy.emulator.iam.authorizer import Authorizer
+from lmi_deploy.emulator.iam.authorizer import Authorizer, arn_of_key
 from lmi_deploy.emulator.iam.operation_permissions import link_scaling, required_rights
 from lmi_deploy.emulator.logs import operations as logs
 from lmi_deploy.emulator.sagemaker import (
@@ -25,6 +25,7 @@ from lmi_deploy.emulator.scaling import scalable_targets
 from lmi_deploy.emulator.services import (
     alarms,
     dashboards,
+    event_history,
     metrics,
     pricing,
     resource_groups_tagging,
@@ -59,6 +60,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
     "pricing": pricing.OPERATIONS,
     "resourcegroupstaggingapi": resource_groups_tagging.OPERATIONS,
     "scheduler": schedules.OPERATIONS,
+    "cloudtrail": event_history.OPERATIONS,
 }
 
 
@@ -88,6 +90,10 @@ async def respond(
                 status=501,
             )
         result = response(call, model, operation(context, api_request) or {})
+        if call.service == "sagemaker":
+            caller = arn_of_key(context.account, signature.key)
+            agent = request.headers.get("User-Agent", "")
+            event_history.record(context, api_request, caller=caller, agent=agent)
         # AWS's time, which clients read here; it runs ahead of this machine's.
         result.headers["Date"] = formatdate(context.clock.now(), usegmt=True)
         return result

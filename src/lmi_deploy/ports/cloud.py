@@ -9,6 +9,7 @@ from lmi_deploy.ports.account import Account, Caller
 from lmi_deploy.ports.alarms import AlarmsApi
 from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.dashboards import Dashboards
+from lmi_deploy.ports.event_history import EventHistory
 from lmi_deploy.ports.foreign_scaling import ForeignScalingApi
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.iam import IamSetup, Roles
@@ -55,6 +56,7 @@ class Cloud:
     foreign_scaling: ForeignScalingApi
     schedules: Schedules
     tagged: ResourceTags
+    events: EventHistory
     logs: CloudLogs
     metrics: Metrics
     alarms: AlarmsApi

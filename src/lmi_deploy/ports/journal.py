@@ -23,6 +23,9 @@ class Journal(Protocol):
         resources that belong to no generation.
         """
 
+    def restore(self, record: Record) -> None:
+        """This rebuilt record, unless another command has written one by now."""
+
 
 class Records(Protocol):
     """All records in one place."""

@@ -140,6 +140,10 @@ class FileJournal:
     def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
         self.folder.write(settled(self._record(), generation, change))
 
+    def restore(self, record: Record) -> None:
+        if not self._record().known:
+            self.folder.write(record)
+
     def _note(self, action: Action, record: Record) -> None:
         try:
             self.folder.write(record)

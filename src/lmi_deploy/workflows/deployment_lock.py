@@ -31,6 +31,5 @@ def journal_of(observed: Observed, deps: Dependencies) -> Journal:
     """The writer of its record, under the lock. A record that was lost is written first, as it was rebuilt."""
     journal = deps.journal(observed.ref)
     if observed.record_rebuilt and observed.record:
-        for generation in observed.record.generations:
-            journal.commit(generation)
+        journal.restore(observed.record)
     return journal

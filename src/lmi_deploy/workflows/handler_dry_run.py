@@ -14,7 +14,7 @@ from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.local_actions import ProbeServer
 from lmi_deploy.domain.plan import Action
-from lmi_deploy.domain.record import AN_UP, Generation, ServingChange
+from lmi_deploy.domain.record import AN_UP, Generation, Record, ServingChange
 from lmi_deploy.domain.sagemaker.actions import CreateModel
 from lmi_deploy.errors import LmiError
 from lmi_deploy.workflows.apply import apply
@@ -33,6 +33,8 @@ class NoJournal:
     def set_pending(self, generation: Generation) -> None: ...
 
     def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None: ...
+
+    def restore(self, record: Record) -> None: ...
 
 
 def is_due(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from lmi_deploy.domain.record import Author
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling
+from lmi_deploy.ports.event_history import EndpointCall
 from lmi_deploy.workflows.dependencies import Dependencies
 from tests.functional.sagemaker.test_lifecycle import CHANGED
 from tests.functional.sagemaker.test_shared_endpoint import actions, up, write
@@ -180,11 +181,46 @@ def test_lost_record_is_shown_and_the_way_back_stays(app: CloudApp) -> None:
     assert app.lmi("status", "tiny").code == 0
     assert [one.server for one in app.record().generations] == [first, second]
     app.depot().records.remove("tiny")
+    app.cloud.roles.denied.add("s3:GetObject")
+    refused = app.lmi("rollback", "tiny", "--yes")
+    assert (refused.code, "may not s3:GetObject on" in refused.err, "weights/" in refused.err) == (
+        5,
+        True,
+        True,
+    )
+    app.cloud.roles.denied.clear()
     assert app.lmi("rollback", "tiny", "--yes").code == 0
     assert app.observe().serving == first
     assert [one.server for one in app.record().generations] == [second, first]
     assert app.lmi("down", "tiny", "--yes").code == 0
     assert app.cloud_resources() == []
+
+
+def test_lost_record_gets_its_history_from_cloudtrail(app: CloudApp) -> None:
+    app.up()
+    first = app.observe().serving
+    app.up(*CHANGED)
+    second = app.observe().serving
+    ada, ben = "arn:aws:iam::111122223333:user/ada", "arn:aws:iam::111122223333:user/ben"
+    types = ("ml.g5.xlarge",)
+    calls = (
+        EndpointCall(at="2026-10-01T08:00:00Z", by=ada, is_ours=True, config=first, types=types, count=1),
+        EndpointCall(at="2026-10-02T08:00:00Z", by=ada, is_ours=True, count=2),
+        EndpointCall(at="2026-10-03T08:00:00Z", by=ben, is_ours=False, config=second, types=types, count=1),
+    )
+    for known, denied, periods in (
+        (calls, False, [("up", first, 1, ada), ("scale", first, 2, ada), ("other", second, 1, ben)]),
+        (calls[:2], False, []),
+        (calls, True, []),
+    ):
+        app.cloud.events.known, app.cloud.events.denied = known, denied
+        app.depot().records.remove("tiny")
+        record = app.observe().record
+        assert record is not None
+        assert [(one.change, one.server, one.count, one.by.arn) for one in record.history] == periods
+    app.cloud.events.denied = False
+    app.up(*CHANGED)
+    assert [one.by.arn for one in app.record().periods][:2] == [ada, ada]
 
 
 def deployed_from(app: CloudApp, monkeypatch: pytest.MonkeyPatch, **author: str) -> None:

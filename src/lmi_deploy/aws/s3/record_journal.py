@@ -119,6 +119,9 @@ class BucketJournal:
     def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
         self._change(lambda record: settled(record, generation, change))
 
+    def restore(self, record: Record) -> None:
+        self._change(lambda existing: existing if existing.known else record)
+
     def _change(self, change: Callable[[Record], Record], *, make: bool = True) -> None:
         try:
             record, observed = self._records.open(self._ref.name)

@@ -66,6 +66,13 @@ class Authorizer:
         return AuthorizedCaller(assumed.arn, tuple(policies_of(role)) if role is not None else ())
 
 
+def arn_of_key(account: str, key: str) -> str:
+    """Who sends requests with this access key."""
+    user = iam_backend(account).get_user_from_access_key_id(key)
+    caller = user or sts_backend(account).get_assumed_role_from_access_key(key)
+    return str(caller.arn) if caller else f"arn:aws:iam::{account}:root"
+
+
 def documents_of(account: str, arn: str) -> tuple[Document, ...] | None:
     """The policies of the user or role of this ARN; None if it does not exist."""
     backend = iam_backend(account)

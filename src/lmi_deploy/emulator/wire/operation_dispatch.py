@@ -25,6 +25,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "AWSPriceListService": "pricing",
     "ResourceGroupsTaggingAPI_20170126": "resourcegroupstaggingapi",
     "GraniteServiceVersion20100801": "cloudwatch",
+    "com.amazonaws.cloudtrail.v20131101.CloudTrail_20131101": "cloudtrail",
 }
 JSON: Final = "application/x-amz-json-1.1"
 

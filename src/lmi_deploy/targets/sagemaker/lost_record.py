@@ -1,11 +1,23 @@
-"""The record of a deployment that lost it, from its endpoint configs and their models: both have lmi's tags."""
+"""The record of a deployment that lost it, from its endpoint configs and their models, which both have lmi's tags; who
+changed it and when, from CloudTrail, where these credentials may read that.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
 from lmi_deploy.domain.environment_digests import value_digest
-from lmi_deploy.domain.record import KEPT_GENERATIONS, DeploymentRef, Generation, Record
+from lmi_deploy.domain.record import (
+    KEPT_GENERATIONS,
+    Author,
+    ChangeKind,
+    DeploymentRef,
+    Generation,
+    Record,
+    ServingPeriod,
+)
 from lmi_deploy.domain.sagemaker.resource_settings import (
     SETTLING,
     TAG_DRAFT,
@@ -18,16 +30,24 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedModel,
     Resource,
 )
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_prefix
 from lmi_deploy.domain.serving_record import AdditionalServing, ServingRecord
 from lmi_deploy.domain.weights import model_of_weights
+from lmi_deploy.errors import AccessError, CloudError
 from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.event_history import EndpointCall
+from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.targets.sagemaker.plan.adoption import described_place
 
 
 def rebuilt_record(
-    ref: DeploymentRef, endpoint: ObservedEndpoint | None, resources: tuple[Resource, ...], cloud: Cloud
+    ref: DeploymentRef,
+    endpoint: ObservedEndpoint | None,
+    resources: tuple[Resource, ...],
+    cloud: Cloud,
+    store: ObjectStore,
 ) -> Record | None:
-    """Two requests for each config. None for what does not serve, has a candidate or shares an endpoint: an `up` with
+    """Three requests for each config. None for what does not serve, has a candidate or shares an endpoint: an `up` with
     its recipe writes that record.
 
     What no tag and no setting has (handler, probe, commit of adapters) stays empty, as of an adopted endpoint.
@@ -48,7 +68,40 @@ def rebuilt_record(
     if not serving:
         return None
     kept = (*past[1 - KEPT_GENERATIONS :], *serving)
-    return Record(ref=ref, generations=tuple(one.generation(ref) for one in kept))
+    generations = tuple(one.generation(ref, store) for one in kept)
+    return Record(ref=ref, generations=generations, history=tuple(_history(ref, endpoint, cloud)))
+
+
+def _history(ref: DeploymentRef, endpoint: ObservedEndpoint, cloud: Cloud) -> Iterator[ServingPeriod]:
+    """Nothing where the log may not be read, has nothing of the endpoint, or does not have its last change yet. An
+    update that SageMaker rolled back is in it, as if it had served until the next one.
+    """
+    try:
+        calls = cloud.events.calls(ref.name)
+    except (AccessError, CloudError):
+        return
+    server = next((call.config for call in reversed(calls) if call.config), "")
+    if server != endpoint.config:
+        return
+    period = ServingPeriod(since="", server="")
+    for call in calls:
+        period = replace(
+            period,
+            since=call.at,
+            server=call.config or period.server,
+            types=call.types if call.config else period.types,
+            count=call.count or period.count,
+            change=_change(call),
+            by=Author(arn=call.by),
+        )
+        if period.server:
+            yield period
+
+
+def _change(call: EndpointCall) -> ChangeKind:
+    if not call.is_ours:
+        return "other"
+    return "up" if call.config else "scale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +110,25 @@ class _Described:
     config: ObservedEndpointConfig
     model: ObservedModel
 
-    def generation(self, ref: DeploymentRef) -> Generation:
-        settings = self.config.settings
+    def generation(self, ref: DeploymentRef, store: ObjectStore) -> Generation:
+        settings, artifact = self.config.settings, self.model.settings.artifact.rstrip("/").rpartition("/")[2]
+        properties = store.get(f"{artifact_prefix(ref.name, artifact)}{SERVING_PROPERTIES}")
         return Generation(
             server=self.config.name,
             spec=self.tagged.tag(TAG_SPEC),
-            artifact=self.model.settings.artifact.rstrip("/").rpartition("/")[2],
+            artifact=artifact,
             runtime="sagemaker",
             host=ref.region,
             port=0,
-            serving=self._serving(ref),
+            serving=self._serving(ref, downloads=properties is not None and b"s3://" in properties[0]),
             since=self.config.created,
             instance=settings.instance,
         )
 
-    def _serving(self, ref: DeploymentRef) -> ServingRecord:
+    def _serving(self, ref: DeploymentRef, *, downloads: bool) -> ServingRecord:
+        """`downloads`: whether the container reads its weights from S3 itself."""
         weights, draft = self.tagged.tag(TAG_WEIGHTS), self.tagged.tag(TAG_DRAFT)
+        place = described_place(ref.region, self.model.name, self.config.settings, self.model.settings)
         drafts = (AdditionalServing(role="draft", name="", model="", commit="", weights_name=draft),)
         return ServingRecord(
             model=model_of_weights(weights),
@@ -85,7 +141,7 @@ class _Described:
             weights="",
             weights_name=weights,
             artifact="",
-            place=described_place(ref.region, self.model.name, self.config.settings, self.model.settings),
+            place=replace(place, delivery="s3") if downloads else place,
             probe=None,
             environment=tuple((name, value_digest(value)) for name, value in self.model.settings.environment),
             properties=(),

@@ -106,7 +106,8 @@ def _observe(
     record, damaged = bucket_services.records.examine(ref.name) if bucket_services else (None, "")
     rebuilt = None
     if record is None and bucket_services and not damaged and not foreign:
-        rebuilt = record = rebuilt_record(_located(ref, bucket, serving, cloud), serving, resources, cloud)
+        located = _located(ref, bucket, serving, cloud)
+        rebuilt = record = rebuilt_record(located, serving, resources, cloud, bucket_services.store)
     late = None if component else recorded_component(ref.name, endpoint, record, cloud)
     component = with_recorded_copies(component or late, record)
     serving = component.as_endpoint() if component else serving

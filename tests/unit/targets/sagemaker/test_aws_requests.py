@@ -21,6 +21,7 @@ SERVICES = {
     "sagemaker": "sagemaker",
     "sagemaker-runtime": "sagemaker-runtime",
     "application-autoscaling": "application-auto-scaling",
+    "cloudtrail": "cloudtrail",
     "logs": "cloudwatch-logs",
     "service-quotas": "service-quotas",
     "pricing": "pricing",
