@@ -42,8 +42,10 @@ IMAGES: Final[dict[int, str]] = {
     26: "0.22.1",
     27: "0.23.0",
     28: "0.26.0",
+    29: "0.28.0",
 }
-"""The vLLM of an LMI image: AWS Deep Learning Containers' release notes and available_images.md, 2026-11-20. lmi27 has
+"""The vLLM of an LMI image: AWS Deep Learning Containers' release notes and available_images.md, 2026-11-20; of lmi29
+djl-serving's pull request 3075. lmi27 has
 a development build between 0.23.0 and 0.24.0.
 """
 _PARSERS: Final = ("tool_call_parser", "reasoning_parser")

@@ -30,6 +30,10 @@ instance_type: ml.g5.2xlarge
 """
 
 
+OLD_IMAGE = "container: {version: 0.36.0-lmi26}\n"
+"""Before its vLLM left out Turing."""
+
+
 class Places(LocalApp):
     """As the real composition: a path is a folder, an s3:// address a prefix, anything else a model on the
     Hub."""
@@ -164,9 +168,14 @@ def test_fit_of_a_recipe_uses_its_settings_and_overrides(app: Places) -> None:
 
 def test_smallest_of_several_instance_types_decides(app: Places) -> None:
     write_folder(Path("model"), LARGE)
-    Path("large.yaml").write_text(RECIPE.replace("ml.g5.2xlarge", "[ml.g5.2xlarge, ml.g4dn.xlarge]"))
+    types = RECIPE.replace("ml.g5.2xlarge", "[ml.g5.2xlarge, ml.g4dn.xlarge]")
+    Path("large.yaml").write_text(types + OLD_IMAGE)
     result = app.lmi("fit", "large.yaml", "--json")
     assert (result.code, result.result["instance"]) == (2, "ml.g4dn.xlarge")
+    Path("large.yaml").write_text(types)
+    refused = app.lmi("fit", "large.yaml")
+    assert refused.code == 2
+    assert "ml.g4dn.xlarge has NVIDIA T4, of compute capability 7.5, and the vLLM of the image" in refused.err
 
 
 def test_local_recipe_is_compared_with_the_memory_of_this_machine(app: Places) -> None:
@@ -202,6 +211,7 @@ def test_validate_checks_that_a_local_folder_fits(app: Places) -> None:
     Path("sub/large.yaml").write_text(
         RECIPE.replace("ml.g5.2xlarge", "ml.g4dn.xlarge")
         + "options:\n  max_model_len: 16384\n  quantize: awq\n"
+        + OLD_IMAGE
     )
     result = app.lmi("validate", "sub/large.yaml")
     assert result.code == 2
@@ -507,7 +517,7 @@ def test_fit_of_a_class_that_vllm_does_not_have_ends_with_2(app: Places) -> None
     result = app.lmi("fit", "./model", "--instance", "ml.g5.xlarge", "--context", "512")
     assert result.code == 2
     assert (
-        "does-not-fit: vLLM 0.26.0 does not support T5ForConditionalGeneration, an encoder-decoder; use engine: accel"
+        "does-not-fit: vLLM 0.28.0 does not support T5ForConditionalGeneration, an encoder-decoder; use engine: accel"
         in result.out
     )
     assert (

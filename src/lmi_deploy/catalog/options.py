@@ -97,6 +97,10 @@ _LAST_ALONE: Final = 17
 """The LMI image of DJLServing 0.35; up to there each server version has one image."""
 
 
+_OF_0_38: Final = 29
+"""The first image of DJLServing 0.38; there is none of 0.37."""
+
+
 @dataclass(frozen=True, slots=True)
 class OptionStatus:
     """How a version treats an option. `edge`: the version that removed it, or the first that has it."""
@@ -227,7 +231,9 @@ def _passed_on() -> dict[str, list[list[Any]]]:
 def _server_of(image: int) -> str:
     """The server version in an LMI image."""
     image = max(image, _PASSED_ON_SINCE)
-    return f"0.36.0/lmi{image}" if image > _LAST_ALONE else f"0.{18 + image}.0"
+    if image <= _LAST_ALONE:
+        return f"0.{18 + image}.0"
+    return f"{'0.36.0' if image < _OF_0_38 else '0.38.0'}/lmi{image}"
 
 
 def _now(spans: list[list[Any]], version: str) -> list[list[Any]]:

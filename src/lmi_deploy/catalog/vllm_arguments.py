@@ -12,11 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Kind = Literal["text", "flag", "int", "size", "float", "choice", "name", "json", "list", "pairs", "any"]
 """`size` is a whole number that may have a suffix (8k); `name` a choice in any case; `pairs` is `image=2,video=1`;
 `any` is unknown."""
+
+
+_BUILT_FOR: Final = {27: 8.0, 29: 8.0}
+"""By LMI image: TORCH_CUDA_ARCH_LIST of djl-serving's pull requests 3054 and 3075. That of lmi28, and of images before
+lmi27, was not found.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +74,13 @@ def number(image: int) -> tuple[int, int]:
     """The same as a number: (0, 26)."""
     major, minor = re.findall(r"\d+", version(image))[:2]
     return int(major), int(minor)
+
+
+def least_capability(image: int) -> float | None:
+    """The lowest compute capability of a GPU for which the vLLM of an image has kernels; None: unknown. A newer image
+    has none for an older GPU.
+    """
+    return _BUILT_FOR.get(min(image, images()[-1]))
 
 
 def image_of(number_of_vllm: tuple[int, int]) -> int:

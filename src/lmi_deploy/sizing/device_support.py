@@ -26,7 +26,7 @@ def unsupported(table: Mapping[str, Any], request: SizingRequest, devices: Devic
     if devices.compute_capability is None:
         return ""
     image = vllm_arguments.image_of(request.vllm)
-    for what, least in _needs(table, request, image):
+    for what, least in _needs(table, request, devices, image):
         if least is not None and devices.compute_capability < least:
             has = f"{devices.name} has {devices.compute_capability:.1f}"
             return f"{what} needs compute capability {least:.1f} in vLLM {vllm_arguments.version(image)}, and {has}"
@@ -53,13 +53,18 @@ def _is_latent(table: Mapping[str, Any]) -> bool:
         return False
 
 
-def _needs(table: Mapping[str, Any], request: SizingRequest, image: int) -> list[tuple[str, float | None]]:
+def _needs(
+    table: Mapping[str, Any], request: SizingRequest, devices: Devices, image: int
+) -> list[tuple[str, float | None]]:
     """Each thing asked for, and the least compute capability that it needs."""
     dtype, method = request.text("dtype").lower(), request.text("quantize").lower()
     backend = request.text("attention_backend").upper()
     span = vllm_arguments.backend_support(backend, image)
     stored = stored_method(table)
+    # On this machine lmi installs vLLM itself, with more kernels.
+    built = vllm_arguments.least_capability(image) if request.lmi and devices.instance else None
     return [
+        ("the LMI image", built),
         (f"dtype {dtype}", BF16_SINCE if dtype in BFLOAT16 else None),
         (f"quantize {method}", vllm_arguments.quantization_capability(method, image)),
         (f"quantisation {stored} of the model", vllm_arguments.quantization_capability(stored, image)),

@@ -45,8 +45,12 @@ def longest_fitting(checkpoint: Checkpoint, request: SizingRequest, devices: Dev
     return context if context >= LEAST_CONTEXT else 0
 
 
-def instance_by_size(size: int, prices: RegionPrices) -> InstanceBySize | None:
-    """By the weights alone: the cheapest priced type whose devices hold them; None if no type does."""
+def instance_by_size(
+    size: int, prices: RegionPrices, *, least_capability: float | None
+) -> InstanceBySize | None:
+    """By the weights alone: the cheapest priced type whose devices hold them, of at least this compute capability; None
+    if no type does.
+    """
     found = []
     for name in instances.names():
         price = prices.hourly.get(name)
@@ -54,7 +58,11 @@ def instance_by_size(size: int, prices: RegionPrices) -> InstanceBySize | None:
             devices = instance_devices(name)
         except CannotTell:
             continue
-        if price is None or devices.kind != "gpu":
+        if (
+            price is None
+            or devices.kind != "gpu"
+            or (devices.compute_capability or 0) < (least_capability or 0)
+        ):
             continue
         if size * _HEADROOM <= devices.memory * devices.count * _USABLE:
             found.append((price.hourly, name, devices))

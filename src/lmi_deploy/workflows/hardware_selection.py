@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lmi_deploy.catalog import instances
+from lmi_deploy.catalog.vllm_arguments import images, least_capability
 from lmi_deploy.domain.byte_units import GIB
 from lmi_deploy.domain.number_text import gib_text
 from lmi_deploy.domain.price_table import PriceTable, reads_the_list
@@ -207,7 +208,10 @@ class InstanceChoice:
     def _by_size(self, reason: str) -> Hardware:
         """A choice all the same, which says that it is none of the fit."""
         init_request, size = self.init_request, size_of(self.checkpoint)
-        found = instance_by_size(size, self.prices.of(USUAL_REGION)) if size else None
+        # `lmi init` writes the newest image that lmi knows.
+        least = least_capability(images()[-1]) if self.fit_request.engine == "vllm" else None
+        prices = self.prices.of(USUAL_REGION)
+        found = instance_by_size(size, prices, least_capability=least) if size else None
         name = init_request.instance or (found.instance if found else "")
         if not name:
             raise Unresolvable(f"lmi cannot choose an instance type: {reason}", hint="add --instance TYPE")

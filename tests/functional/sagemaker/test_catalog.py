@@ -175,7 +175,7 @@ def test_type_named_once_moves_the_deployment_and_auto_keeps_it(small: CloudApp)
 def test_auto_chooses_again_when_its_type_no_longer_holds_the_model(small: CloudApp) -> None:
     assert small.lmi("up", "--yes", *AUTO).code == 0
     first = instance_of(small)
-    result = planned(small, "--set", "options.max_model_len=131072")
+    result = planned(small, "--set", "tensor_parallel_degree=2")
     assert f"; {first}, the deployment's type, no longer holds it" in result.err
     assert "the cheapest that holds the model" in result.err
 

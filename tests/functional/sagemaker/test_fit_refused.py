@@ -72,5 +72,5 @@ def test_model_the_engine_cannot_run_is_refused_before_anything_is_created(large
     ).encode()
     result = large.lmi("plan", *vllm(*SHORT))
     assert result.code == 2
-    assert "engine: vLLM 0.26.0 does not support T5ForConditionalGeneration, an encoder-decoder" in result.err
+    assert "engine: vLLM 0.28.0 does not support T5ForConditionalGeneration, an encoder-decoder" in result.err
     assert large.cloud_resources() == []

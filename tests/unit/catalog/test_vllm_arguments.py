@@ -243,7 +243,7 @@ def test_argument_lists_the_images_that_know_it(
 
 
 def test_unknown_newer_image_counts_as_the_newest_known() -> None:
-    assert vllm_arguments.version(99) == vllm_arguments.version(28) == "0.26.0"
+    assert vllm_arguments.version(99) == vllm_arguments.version(29) == "0.28.0"
     assert vllm_arguments.argument("max_num_seqs", 99) == vllm_arguments.argument("max_num_seqs", 28)
     assert vllm_arguments.number(28) == (0, 26)
 

@@ -11,7 +11,7 @@ from lmi_deploy.recipe.checks.notices import notices
 from lmi_deploy.recipe.checks.option_values import value_mistake
 from tests.support.recipe_parsing import parse
 
-NEWEST = Server("0.36.0", 28)
+NEWEST = Server("0.38.0", 29)
 
 RECIPE = """\
 name: chat
@@ -148,20 +148,33 @@ def test_option_removed_from_vllm_is_refused_for_the_newest_image() -> None:
     assert "swap_space: removed in 0.36.0/lmi23: vllm on server 0.38.0/lmi29" in found
 
 
+NEWER = "container: {image: '763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:0.39.0-lmi30.0.0-cu130'}\n"
+
+
 def test_image_newer_than_the_table_gives_a_notice() -> None:
-    (told,) = notices(parse(RECIPE + "options: {max_num_seqs: 4}\n", "chat.yaml"))
-    assert "vLLM 0.26.0 (0.36.0-lmi28)" in told
-    assert "0.38.0/lmi29" in told
-    pinned = "container: {version: 0.36.0-lmi28}\noptions: {max_num_seqs: 4}\n"
-    assert notices(parse(RECIPE + pinned, "chat.yaml")) == ()
+    (told,) = notices(parse(RECIPE + NEWER + "options: {max_num_seqs: 4}\n", "chat.yaml"))
+    assert "vLLM 0.28.0 (0.38.0-lmi29)" in told
+    assert "0.39.0/lmi30" in told
+    for known in ("", "container: {version: 0.38.0}\n", "container: {version: 0.36.0-lmi28}\n"):
+        assert notices(parse(RECIPE + known + "options: {max_num_seqs: 4}\n", "chat.yaml")) == ()
+
+
+def test_options_are_those_of_the_image_that_a_recipe_gets_without_a_version() -> None:
+    """vLLM 0.28: a parser and an argument are new, a quantization is removed."""
+    for fresh in ("tool_call_parser: kimi_k3", "enable_fault_tolerance: true"):
+        parse(f"{RECIPE}options: {{{fresh}}}\n", "chat.yaml")
+        assert refused(f"{RECIPE}container: {{version: 0.36.0-lmi28}}\noptions: {{{fresh}}}\n")
+    removed = "options: {quantization: bitsandbytes}\n"
+    assert "'bitsandbytes' is not one of" in refused(RECIPE + removed)
+    parse(f"{RECIPE}container: {{version: 0.36.0-lmi28}}\n{removed}", "chat.yaml")
 
 
 def test_unknown_option_of_a_newer_image_gives_a_notice() -> None:
     fresh = "options: {quite_unheard_thing: 4}\n"
-    told = notices(parse(RECIPE + fresh, "chat.yaml"))
-    assert "lmi does not know whether 0.38.0/lmi29 supports quite_unheard_thing" in told[1]
+    told = notices(parse(RECIPE + NEWER + fresh, "chat.yaml"))
+    assert "lmi does not know whether 0.39.0/lmi30 supports quite_unheard_thing" in told[1]
     assert "unknown to vllm" in refused(RECIPE + "container: {version: 0.36.0-lmi28}\n" + fresh)
-    assert "did you mean max_num_seqs" in refused(RECIPE + "options: {max_num_seq: 4}\n")
+    assert "did you mean max_num_seqs" in refused(RECIPE + NEWER + "options: {max_num_seq: 4}\n")
 
 
 @pytest.mark.parametrize(
@@ -192,10 +205,10 @@ def test_right_fields_of_json_options_pass(name: str, value: str) -> None:
         (
             "speculative_config",
             '{"num_speculative_token": 4}',
-            "num_speculative_token: unknown to vLLM 0.26.0",
+            "num_speculative_token: unknown to vLLM 0.28.0",
             "did you mean num_speculative_tokens?",
         ),
-        ("speculative_config", '{"xyz": 4}', "xyz: unknown to vLLM 0.26.0", ""),
+        ("speculative_config", '{"xyz": 4}', "xyz: unknown to vLLM 0.28.0", ""),
         (
             "speculative_config",
             '{"tensor_parallel_size": 1}',
@@ -281,6 +294,6 @@ def test_fields_are_those_of_the_image_that_ships() -> None:
     assert [*field_mistakes("compilation_config", value, Server("0.34.0", 16))] == []
     assert len([*field_mistakes("compilation_config", value, NEWEST)]) == 2
     # A newer image than the table's may know them; what looks like a slip is named all the same.
-    newer = Server("0.38.0", 29)
+    newer = Server("0.39.0", 30)
     assert [*field_mistakes("speculative_config", '{"xyz": 4}', newer)] == []
     assert len([*field_mistakes("speculative_config", '{"methd": "ngram"}', newer)]) == 1

@@ -167,8 +167,9 @@ def test_options_of_an_old_server_are_translated_or_listed() -> None:
         }
     )
     recipe = parse(found.text, "r.yaml")
-    assert recipe.options == (("max_model_len", "8192"), ("quantize", "bitsandbytes"))
+    assert recipe.options == (("max_model_len", "8192"),)
     notes = "\n".join(found.notes)
+    assert "options.quantize: bitsandbytes was removed: 'bitsandbytes' is not one of" in notes
     assert "option.paged_attention=true was dropped: removed in 0.26.0" in notes
     assert "option.enable_streaming=banana was dropped: banana is not one of" in notes
     assert "option.max_tokens=2048 was dropped: " in notes

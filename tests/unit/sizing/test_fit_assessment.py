@@ -352,7 +352,7 @@ def _applied(one: Remedy, request: SizingRequest, devices: Devices) -> tuple[Siz
         (
             {"dtype": "bf16"},
             {},
-            "dtype bf16 needs compute capability 8.0 in vLLM 0.26.0, and NVIDIA T4 has 7.5",
+            "dtype bf16 needs compute capability 8.0 in vLLM 0.28.0, and NVIDIA T4 has 7.5",
         ),
         ({"quantize": "marlin"}, {}, ""),
         ({}, {"quantization_config": {"quant_method": "mxfp4"}}, "quantisation mxfp4 of the model needs"),
@@ -438,12 +438,12 @@ def test_unreported_gpu_memory_is_estimated_low() -> None:
 @pytest.mark.parametrize(
     ("text", "version"),
     [
-        (None, ((0, 26), True)),
+        (None, ((0, 28), True)),
         ("0.36.0", ((0, 23), True)),
         ("0.36.0-lmi20.0.0-cu128", ((0, 15), True)),
         ("lmi16", ((0, 10), True)),
         ("0.31.0", ((0, 6), True)),
-        ("0.38.0-lmi29.0.0-cu130", ((0, 26), True)),
+        ("0.38.0-lmi29.0.0-cu130", ((0, 28), True)),
         ("vllm-0.11.0", ((0, 11), False)),
         ("vllm-0.23.1", ((0, 23), False)),
         ("0.6.3.post1", ((0, 6), False)),

@@ -34,7 +34,7 @@ from lmi_deploy.targets.sagemaker.in_place import require_outside
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
 from lmi_deploy.targets.sagemaker.validate import validate
-from lmi_deploy.targets.sagemaker.validate.images import host_of, image_of
+from lmi_deploy.targets.sagemaker.validate.images import host_of, image_of, least_capability
 
 ARTIFACT_LIMIT = 5_000_000_000
 """Maximum bytes of weights in the artifact: each changed artifact copies them again inside S3, and one such copy is
@@ -123,7 +123,8 @@ def _update_policy(endpoint: Endpoint) -> UpdatePolicy | None:
 def _refuse(recipe: Recipe, size: int) -> None:
     found = list(validate(recipe))
     if not recipe.instance_type:
-        usable = instance_by_size(size, packaged().of(USUAL_REGION))
+        prices = packaged().of(USUAL_REGION)
+        usable = instance_by_size(size, prices, least_capability=least_capability(recipe))
         such = f"such as instance_type: {usable.instance} ({usable.why}); " if usable else ""
         raise Unresolvable(
             "instance_type: missing; target sagemaker needs it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from lmi_deploy.catalog import amis, images
+from lmi_deploy.catalog import amis, images, vllm_arguments
 from lmi_deploy.catalog.instances import Instance, chosen
 from lmi_deploy.catalog.server_version import (
     MODEL_ID_SINCE,
@@ -174,6 +174,28 @@ def _old_gpus(recipe: Recipe) -> Iterator[Issue]:
             return
 
 
+def least_capability(recipe: Recipe) -> float | None:
+    """The lowest compute capability for which the engine in the recipe's image has kernels; None: unknown."""
+    server = recipe_server(recipe) if recipe.engine == "vllm" else None
+    return vllm_arguments.least_capability(server.image) if server and server.image else None
+
+
+def _kernels(recipe: Recipe) -> Iterator[Issue]:
+    """A GPU of Turing or newer for which the vLLM of LMI's image has no kernel."""
+    least = least_capability(recipe)
+    for machine in chosen(recipe) if least else ():
+        existing = machine.accelerators
+        capability = existing.compute_capability if existing else None
+        if existing and capability and _TURING <= capability < (least or 0):
+            has = f"{machine.name} has {existing.name}, of compute capability {capability:.1f}"
+            what = (
+                f"{has}, and the vLLM of the image {recipe_server(recipe)} is built for {least:.1f} and newer"
+            )
+            hint = "use a newer type such as ml.g5.xlarge or ml.g6.xlarge, or engine: accelerate"
+            yield _complaint("instance_type", what, hint, "container.version", "container.image", "engine")
+            return
+
+
 def _host(recipe: Recipe) -> Iterator[Issue]:
     """In a list of instances the host image applies to those that have its devices."""
     engine, machines = recipe.container.host_ami, chosen(recipe)
@@ -194,4 +216,4 @@ def _complaint(path: str, what: str, hint: str, *extra: str) -> Issue:
     return Issue(path=path, what=what, hint=hint, depends_on=extra)
 
 
-RULES: tuple[Rule, ...] = (_version, _old_delivery, _registry, _hardware, _old_gpus, _host)
+RULES: tuple[Rule, ...] = (_version, _old_delivery, _registry, _hardware, _old_gpus, _kernels, _host)
