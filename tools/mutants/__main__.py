@@ -24,6 +24,8 @@ from tools.mutants.mutant import HERE, ROOT, Mutant, read_mutants, statements
 RESULTS = HERE / "results.json"
 LIMIT = 240.0
 """Seconds that the tests of one layer may take for one mutant: a hang counts as found."""
+FIRST = 25
+"""Tests of a layer that are run before its others: those of which most is in the changed file."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 NO_TESTS = 5
 SURVIVED = "survived"
@@ -53,13 +55,12 @@ class Worktree:
         """The test that finds it first, "LAYER: more than ... s" if it hangs, or `SURVIVED`."""
         path = self.folder / mutant.file
         original = path.read_text("utf-8")
-        lines = statements(original, mutant.lines(original))
-        tests = executed.test_files(mutant.file, lines) or executed.test_files(mutant.file, None)
+        tests = executed.tests(mutant.file, statements(original, mutant.lines(original)))
+        tests = tests or executed.tests(mutant.file, None)
         path.write_text(mutant.applied(original), "utf-8")
         try:
-            for number, layer in enumerate(LAYERS):
-                here = [test for test in tests if layer_of(test) == number and (self.folder / test).exists()]
-                if here and (failed := self._fails(here, tier)):
+            for layer, part in _parts(tests):
+                if failed := self._fails(part, tier):
                     return failed if failed.startswith("tests/") else f"{layer}: {failed}"
         finally:
             path.write_text(original, "utf-8")
@@ -100,6 +101,20 @@ class Worktree:
             return ""
         found = FAILED.search(done.stdout)
         return found[1] if found else f"pytest ended with {done.returncode}"
+
+
+def _parts(tests: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """What is run at once, nearest layer first. What the fixture of a whole file executes is recorded with the first of
+    its tests alone: at last all tests of these files are run.
+    """
+    of_layer = {
+        name: [test for test in tests if layer_of(test) == number] for number, name in enumerate(LAYERS)
+    }
+    for layer, here in of_layer.items():
+        yield from ((layer, part) for part in (here[:FIRST], here[FIRST:]) if part)
+    for layer, here in of_layer.items():
+        if here:
+            yield layer, [*dict.fromkeys(test.partition("::")[0] for test in here)]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Which test file executes which line: recorded by coverage, one context a test file, programs that it starts too."""
+"""Which test executes which line: recorded by coverage, one context a test, programs that it starts too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coverage import Coverage, CoverageData
 
-from tools.mutants.mutant import ROOT
+from tools.mutants.mutant import ROOT, read_mutants
 
 FOLDER = ROOT / ".build" / "mutants"
 MAP = FOLDER / "executed.json"
@@ -41,7 +41,7 @@ import coverage
 
 
 def pytest_runtest_logstart(nodeid, location):
-    name = nodeid.split("::")[0]
+    name = nodeid.split("[")[0]
     current = coverage.Coverage.current()
     if current is not None and os.environ.get("{CONTEXT}") != name:
         current.switch_context(name)
@@ -53,9 +53,9 @@ def layer_of(file: str) -> int:
     return next(number for number, layer in enumerate(LAYERS) if file.startswith(f"{layer}/"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ExecutedLines:
-    """By source file and line, the test files; and how many lines each test file executes in all."""
+    """Of the files that a mutant changes: by file and line the tests, and how many of their lines each one executes."""
 
     by_line: dict[str, dict[int, list[str]]]
     total: dict[str, int]
@@ -63,13 +63,14 @@ class ExecutedLines:
     @classmethod
     def read(cls) -> ExecutedLines:
         content = json.loads(MAP.read_text())
+        names: list[str] = content["tests"]
         by_line = {
-            file: {int(line): tests for line, tests in lines.items()}
+            file: {int(line): [names[number] for number in tests] for line, tests in lines.items()}
             for file, lines in content["lines"].items()
         }
-        return cls(by_line, content["total"])
+        return cls(by_line, dict(zip(names, content["total"], strict=True)))
 
-    def test_files(self, file: str, lines: Iterable[int] | None) -> list[str]:
+    def tests(self, file: str, lines: Iterable[int] | None) -> list[str]:
         """Those that execute one of the lines (None: any line of the file): nearest layer first, then by how much of
         what they execute is in this file.
         """
@@ -107,17 +108,19 @@ def write_map(settings: Path) -> None:
     measured.combine(keep=True)
     measured.save()
     data = measured.get_data()
-    lines = {
-        str(Path(file).relative_to(ROOT)): _tests_by_line(data, file)
-        for file in sorted(data.measured_files())
-        if Path(file).is_relative_to(ROOT)
-    }
+    changed = {mutant.file for mutant in read_mutants()}
+    found = {file: _tests_by_line(data, str(ROOT / file)) for file in sorted(changed)}
     total: dict[str, int] = defaultdict(int)
-    for of_file in lines.values():
+    for of_file in found.values():
         for tests in of_file.values():
             for test in tests:
                 total[test] += 1
-    MAP.write_text(json.dumps({"lines": lines, "total": total}))
+    numbers = {test: number for number, test in enumerate(total)}
+    lines = {
+        file: {line: [numbers[test] for test in tests] for line, tests in of_file.items()}
+        for file, of_file in found.items()
+    }
+    MAP.write_text(json.dumps({"lines": lines, "tests": [*total], "total": [*total.values()]}))
 
 
 def _tests_by_line(data: CoverageData, file: str) -> dict[int, list[str]]:
