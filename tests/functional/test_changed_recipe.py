@@ -242,6 +242,6 @@ def test_second_run_is_refused_while_the_lock_is_held(app: LocalApp) -> None:
     with FileLock(app.state.root, app.clock, command="lmi up").hold("tiny"):
         result = app.lmi("up", "--yes", "--json")
     assert result.code == 5
-    assert result.result["error"]["kind"] == "Refused"
+    assert result.result["error"]["kind"] == "Locked"
     assert "tiny: locked by lmi up (pid " in result.result["error"]["message"]
     assert not app.observed(REF).exists

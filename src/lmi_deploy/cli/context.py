@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -12,13 +12,15 @@ from lmi_deploy.domain.events import Event
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ui.view import View
 from lmi_deploy.ui.view_selection import open_view
-from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.dependencies import Dependencies, LockWait
 from lmi_deploy.workflows.interruption import recorded
 
 if TYPE_CHECKING:
     from lmi_deploy.domain.plan import Estimate, Plan
 
 T = TypeVar("T")
+LOCK_TIMEOUT: Final = "lmi.lock_timeout"
+"""Where click's context has the seconds of `--lock-timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,15 @@ def open_context(*, as_json: bool) -> CommandContext:
     """The view, and the Dependencies of `composition`, or those that a test put on the context."""
     context = click.get_current_context(silent=True)
     given = context.find_object(DependenciesFactory) if context else None
-    if given is not None:
-        return CommandContext(open_view(as_json=as_json), given.make())
-    from lmi_deploy.composition.local import wire
-
     view = open_view(as_json=as_json)
-    return CommandContext(view, wire(notify=view.note))
+    if given is not None:
+        deps = given.make()
+    else:
+        from lmi_deploy.composition.local import wire
+
+        deps = wire(notify=view.note)
+    seconds = context.meta.get(LOCK_TIMEOUT, 0) if context else 0
+    return CommandContext(view, replace(deps, lock_wait=LockWait(seconds=seconds, notify=view.note)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,25 @@ yes_option = click.option(
 )
 
 
+def _set_lock_timeout(context: click.Context, parameter: click.Parameter, value: str) -> None:
+    # Imported here, not above: `lmi validate` needs no durations.
+    from lmi_deploy.cli.context import LOCK_TIMEOUT
+    from lmi_deploy.domain.recipe_key_types import Seconds
+    from lmi_deploy.workflows.extend import read_duration
+
+    context.meta[LOCK_TIMEOUT] = read_duration(value, Seconds(0, 86_400))
+
+
+lock_timeout_option = click.option(
+    "--lock-timeout",
+    metavar="DURATION",
+    default="0",
+    callback=_set_lock_timeout,
+    expose_value=False,
+    help="Wait so long for another lmi that changes the deployment, such as 10m.  [default: fail at once]",
+)
+
+
 def require_region(region: str) -> None:
     """UsageRefused, with the nearest name, if AWS has no such region."""
     from lmi_deploy.catalog import sagemaker_limits

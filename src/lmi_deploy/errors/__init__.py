@@ -228,6 +228,22 @@ class Refused(LmiError):
     exit_code = 5
 
 
+class Locked(Refused):
+    """Another lmi changes the deployment now."""
+
+
+class StalePlan(Refused):
+    """The deployment or a price has changed since the plan was shown."""
+
+
+class OverBudget(Refused):
+    """It may cost more than --max-hourly, or its price is unknown."""
+
+
+class NotOwned(Refused):
+    """It exists under this name, and lmi did not create it."""
+
+
 class IntegrityError(LmiError):
     """Bytes differ from their source's hash; they were not stored under a final name."""
 

@@ -12,7 +12,7 @@ from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed_state import Price
 from lmi_deploy.domain.plan import Action, Change, Plan
 from lmi_deploy.domain.settings_digest import digest
-from lmi_deploy.errors import Refused
+from lmi_deploy.errors import StalePlan
 
 _HINT: Final = "nothing was changed. Run the command again and check the new plan"
 _CENT: Final = 0.005
@@ -47,13 +47,13 @@ class Agreement:
         new = [action for action in binding(now) if digest(action) not in self.actions]
         surprises = [action.title for action in new if not isinstance(action, free)]
         if surprises:
-            raise Refused(
+            raise StalePlan(
                 f"{now.deployment}: the plan is stale: it would now also {', '.join(surprises)}", hint=_HINT
             )
         if binding(now) and tuple(digest(change) for change in now.changes) != self.changes:
             differing = [_words(change) for change in now.changes if digest(change) not in self.changes]
             what = ", ".join(differing[:3]) or "fewer changes than shown"
-            raise Refused(
+            raise StalePlan(
                 f"{now.deployment}: the plan is stale: the deployment has changed; it would now change {what}",
                 hint=_HINT,
             )
@@ -72,7 +72,7 @@ def require_price(name: str, shown: Mapping[str, float], now: Mapping[str, Price
                 format_price(shown[instance], price.currency),
                 format_price(price.hourly, price.currency),
             )
-            raise Refused(
+            raise StalePlan(
                 f"{name}: the plan is stale: {instance} now costs {today} an hour, {before} when the plan was made",
                 hint=_HINT,
             )

@@ -18,7 +18,7 @@ from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, Record, ServingChange
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
-from lmi_deploy.errors import DiskRefused, IntegrityError, Refused, UsageRefused
+from lmi_deploy.errors import DiskRefused, IntegrityError, Locked, UsageRefused
 from lmi_deploy.host.disk import on_disk, write_atomically
 from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.processes import alive, identity
@@ -174,7 +174,7 @@ class FileLock:
             try:
                 handle = stack.enter_context(file_lock(path, wait=False))
             except BlockingIOError as exc:
-                raise Refused(
+                raise Locked(
                     f"{name}: locked by {self.holder(name) or 'another lmi'}",
                     hint="wait until it has ended, then run the same command again",
                 ) from exc

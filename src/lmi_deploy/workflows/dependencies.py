@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from lmi_deploy.ports.image_builder import ImageBuilder
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.load_machines import LoadMachines
 from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.ports.price_cache import PriceCache
 from lmi_deploy.ports.prices import PriceList
@@ -36,6 +37,15 @@ from lmi_deploy.targets.target import AnyTarget, TrialTarget
 
 LoadMachinesOf = Callable[[DeploymentRef, ServingRecord, LoadJobOptions], LoadMachines]
 """The machines in AWS that may send load to a deployment. UsageRefused if none can reach it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LockWait:
+    """How long a command waits for another one that changes the deployment, and whether it has."""
+
+    seconds: int = 0
+    notify: Notify = ignore
+    waited: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +79,7 @@ class Dependencies:
     load_machines: LoadMachinesOf
     runtimes: Callable[[str | None], AvailableRuntimes]
 
+    lock_wait: LockWait = field(default_factory=LockWait)
     recipe_author: Callable[[str], Author] = lambda _: NOT_KNOWN
     """Machine, repository and revision of a recipe's file."""
 

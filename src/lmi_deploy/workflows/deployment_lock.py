@@ -3,28 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Final
 
 from lmi_deploy.domain.observed_state import Observed
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.errors import LockLost
+from lmi_deploy.errors import Locked, LockLost
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.interruption import remaining
 
+_EVERY: Final = 5.0
+"""Seconds between two tries to take a lock that another lmi has."""
+
 
 @contextmanager
 def locked(ref: DeploymentRef, deps: Dependencies) -> Iterator[None]:
-    """Refused if another process holds the lock; LockLost, with the costs, if another process took it in the
-    meantime.
+    """Locked if another process holds the lock, and still does after `--lock-timeout`; LockLost, with the costs, if
+    another process took it in the meantime.
     """
     try:
-        with deps.lock(ref).hold(ref.name):
+        with ExitStack() as held:
+            _take(held, ref, deps)
             yield
     except LockLost as error:
         status = remaining(ref, deps)
         error.message += f"; {status}" if status else ""
         raise
+
+
+def _take(held: ExitStack, ref: DeploymentRef, deps: Dependencies) -> None:
+    wait, lock = deps.lock_wait, deps.lock(ref)
+    until = deps.clock.monotonic() + wait.seconds
+    while True:
+        try:
+            held.enter_context(lock.hold(ref.name))
+        except Locked as error:
+            left = until - deps.clock.monotonic()
+            if left <= 0:
+                waited = f", and still after {wait.seconds} s" if wait.seconds else ""
+                error.message += waited
+                error.hint += "" if wait.seconds else "; --lock-timeout 10m waits for it"
+                raise
+            if not wait.waited:
+                wait.notify(f"waiting for at most {wait.seconds} s: {error.message}")
+            wait.waited = True
+            deps.clock.sleep(min(_EVERY, left))
+        else:
+            return
 
 
 def journal_of(observed: Observed, deps: Dependencies) -> Journal:

@@ -14,7 +14,7 @@ from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.job_actions import StopTransferJob
 from lmi_deploy.domain.weights import BucketRequest
-from lmi_deploy.errors import DeployFailed, Refused
+from lmi_deploy.errors import DeployFailed, StalePlan
 from lmi_deploy.planning.stale_plan_check import require_agreed
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.workflows.apply import apply, apply_on
@@ -126,7 +126,7 @@ def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
     """Refused if more would be deleted than was shown, or another endpoint of that name."""
     require_agreed(shown.plan, found.plan)
     if found.created not in ("", shown.created):
-        raise Refused(
+        raise StalePlan(
             f"{found.ref.name}: the plan is stale: the endpoint was replaced by one created at {found.created}",
             hint="nothing was changed. Run the command again and check the new plan",
         )

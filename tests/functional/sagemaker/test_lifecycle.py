@@ -14,10 +14,11 @@ import pytest
 from lmi_deploy.bench.deployment_target import deployed_target
 from lmi_deploy.domain.inference_http import ResponseHead
 from lmi_deploy.domain.weights import manifest_key, weights_prefix
-from lmi_deploy.errors import AccessError
+from lmi_deploy.errors import AccessError, CloudError
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from tests.support.cloud_app import RECIPE, REF, CloudApp, write_recipe
 from tests.support.fake_hosting import ok_response
+from tests.support.least_privilege import write_model
 from tests.support.local_app import no_cloud
 from tests.support.old_records import schema_1_text
 
@@ -384,8 +385,70 @@ def test_saved_plan_is_applied_or_refused_as_stale(app: CloudApp) -> None:
     assert Path("plan.json").stat().st_mode & 0o077 == 0
     assert app.lmi("up", "plan.json", "--yes").code == 0
     assert app.lmi("status", "tiny").code == 0
-    stale = app.lmi("up", "plan.json", "--yes")
-    assert (stale.code, "the plan is stale" in stale.err) == (5, True)
+    again = app.lmi("up", "plan.json", "--yes", "--json")
+    assert (again.code, again.result["changed"]) == (0, False), "its own first run is no change by others"
+    app.up(*CHANGED)
+    stale = app.lmi("up", "plan.json", "--yes", "--json")
+    assert (stale.code, stale.result["error"]["kind"]) == (5, "StalePlan")
+
+
+@pytest.mark.parametrize("changed", [(), CHANGED], ids=["first", "update"])
+def test_saved_plan_goes_on_after_an_interruption(app: CloudApp, changed: tuple[str, ...]) -> None:
+    """Its first run ends before, or after, each request that changes something."""
+    for call in (
+        "create_model",
+        "create_endpoint_config",
+        "update_endpoint" if changed else "create_endpoint",
+    ):
+        for lost in (False, True):
+            if changed:
+                app.up()
+            assert app.lmi("plan", *changed, "--out", "plan.json").code == 0
+            failures = app.cloud.account_state.failures
+            failures.lost.append(call) if lost else failures.before.update(
+                {call: [CloudError(call, hint="-")]}
+            )
+            first = app.lmi("up", "plan.json", "--yes")
+            assert (first.code, failures.lost, failures.before[call] if not lost else []) == (1, [], []), (
+                first.err
+            )
+            again = app.lmi("up", "plan.json", "--yes")
+            assert again.code == 0, (call, lost, again.err)
+            assert app.lmi("plan", *changed, "--exit-code").code == 0
+            assert app.lmi("down", "tiny", "--yes").code == 0
+
+
+def test_saved_plan_that_was_edited_is_called_so(app: CloudApp) -> None:
+    assert app.lmi("plan", "--out", "plan.json").code == 0
+    text = Path("plan.json").read_text()
+    model_py = json.loads(text)["spec"]["inputs"]["model_py"]
+    for edited in (
+        text.replace('"count": 1', '"count": 9'),
+        text.replace(json.dumps(model_py), '"cGFzcw=="'),
+    ):
+        assert edited != text
+        Path("plan.json").write_text(edited)
+        ran = app.lmi("up", "plan.json", "--yes")
+        assert (ran.code, "changed after `lmi plan` wrote it" in ran.err) == (5, True), ran.err
+    assert app.cloud_resources() == []
+
+
+def test_saved_plan_finds_its_local_model_in_another_workspace(
+    app: CloudApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for workspace in ("one", "two"):
+        (app.root / workspace).mkdir()
+        write_model(app.root / workspace / "m")
+    monkeypatch.chdir(app.root / "one")
+    write_recipe(
+        RECIPE.replace("org/tiny", "./m")
+        + "probe: {body: '{}'}\nhandler: {builtin: djl_python.huggingface}\n"
+    )
+    assert app.lmi("plan", "--out", "../two/plan.json").code == 0
+    shutil.rmtree(app.root / "one")
+    monkeypatch.chdir(app.root / "two")
+    ran = app.lmi("up", "plan.json", "--yes")
+    assert ran.code == 0, ran.err
 
 
 @pytest.mark.parametrize(

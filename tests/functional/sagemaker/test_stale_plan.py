@@ -108,7 +108,7 @@ def test_confirmed_change_is_refused_after_another_change(shared: SharedApp) -> 
     result = shared.lmi(*UP, "--json")
     assert result.code == 5
     error = result.result["error"]
-    assert (error["kind"], error["exit_code"]) == ("Refused", 5)
+    assert (error["kind"], error["exit_code"]) == ("StalePlan", 5)
     assert "the deployment has changed" in error["message"]
     assert "from bf16 to fp32" in error["message"]
     write_recipe(OTHER)

@@ -21,7 +21,7 @@ from lmi_deploy.aws.lock.lock_owner import (
 from lmi_deploy.aws.lock.lock_renewal import BucketLease, ClockReading, LeaseSettings
 from lmi_deploy.aws.s3.record_journal import deployment_prefix
 from lmi_deploy.domain.record import command_for
-from lmi_deploy.errors import Conflict, Refused
+from lmi_deploy.errors import Conflict, Locked, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.message_callback import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
@@ -112,7 +112,7 @@ class BucketLock:
                 renewed=started,
                 region=self.region,
             )
-        raise Refused(f"{name}: locked by several other processes in turn", hint="run the same command again")
+        raise Locked(f"{name}: locked by several other processes in turn", hint="run the same command again")
 
     def _take_over(self, name: str, key: str, own: LockOwner) -> StoredObject | None:
         """The lock of a holder that no longer exists; None if it is free now, or another process was faster."""
@@ -122,7 +122,7 @@ class BucketLock:
         owner = read_lock_owner(found[0])
         why = self._is_abandoned(owner, found[1])
         if not why:
-            raise Refused(
+            raise Locked(
                 f"{name}: locked by {owner.words}",
                 hint=f"wait until it has ended; if you know that it is dead, run: {self._unlock_command(name, owner)}",
             )

@@ -12,9 +12,15 @@ import click
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, known, ref_fields
 from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.shared_options import json_option, names_argument, place_options, yes_option
+from lmi_deploy.cli.shared_options import (
+    json_option,
+    lock_timeout_option,
+    names_argument,
+    place_options,
+    yes_option,
+)
 from lmi_deploy.domain.plan import Estimate
-from lmi_deploy.errors import Interrupted, LmiError, Refused, UsageRefused
+from lmi_deploy.errors import Interrupted, LmiError, Refused, StalePlan, UsageRefused
 from lmi_deploy.workflows import down
 from lmi_deploy.workflows.list_deployments import look_in_other_regions
 
@@ -28,6 +34,7 @@ from lmi_deploy.workflows.list_deployments import look_in_other_regions
     help="Also delete its weights in the bucket, unless another deployment uses them.",
 )
 @click.option("--logs", is_flag=True, help="Also delete its log group in CloudWatch.")
+@lock_timeout_option
 @yes_option
 @json_option
 def command(
@@ -60,7 +67,7 @@ def command(
     for end in ends:
         with end.failing():
             if end.teardown is not None and end.error is None:
-                end.result = _execute(end.teardown, context)
+                end.result = _execute_waiting(end.teardown, context, yes=yes)
     if len(ends) > 1:
         context.view.rows([end.row for end in ends], spare=("error",))
     _require_all(ends)
@@ -124,6 +131,20 @@ def _show(teardown: down.TeardownPlan, context: CommandContext, *, yes: bool) ->
 
 def _place(teardown: down.TeardownPlan) -> str:
     return f"{teardown.ref.name} ({teardown.ref.place})"
+
+
+def _execute_waiting(teardown: down.TeardownPlan, context: CommandContext, *, yes: bool) -> dict[str, Any]:
+    """With --yes and --lock-timeout, what another lmi has made while this one waited for it is deleted, too."""
+    wait = context.deps.lock_wait
+    while True:
+        try:
+            return _execute(teardown, context)
+        except StalePlan as stale:
+            if not (yes and wait.waited):
+                raise
+            context.view.note(f"{stale.message}; planned again")
+            wait.waited = False
+            teardown = down.prepare(teardown.ref, context.deps, teardown.extent)
 
 
 def _execute(teardown: down.TeardownPlan, context: CommandContext) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import (
     json_option,
+    lock_timeout_option,
     max_hourly_option,
     name_argument,
     place_options,
@@ -42,6 +43,7 @@ class _Generation(click.ParamType[int | str]):
     "--if-serving", metavar="CONFIG", help="Refuse if another endpoint config serves than this one."
 )
 @max_hourly_option
+@lock_timeout_option
 @yes_option
 @json_option
 def command(

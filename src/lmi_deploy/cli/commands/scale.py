@@ -7,7 +7,13 @@ import click
 from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.prompts import confirm
-from lmi_deploy.cli.shared_options import json_option, max_hourly_option, place_options, yes_option
+from lmi_deploy.cli.shared_options import (
+    json_option,
+    lock_timeout_option,
+    max_hourly_option,
+    place_options,
+    yes_option,
+)
 from lmi_deploy.domain.sagemaker.scaling_settings import counted_units
 from lmi_deploy.workflows.scale import PreparedScaling, prepare_scaling
 from lmi_deploy.workflows.scale import scale as set_count
@@ -18,6 +24,7 @@ from lmi_deploy.workflows.scale import scale as set_count
 @click.argument("count", type=int)
 @place_options
 @max_hourly_option
+@lock_timeout_option
 @yes_option
 @json_option
 def command(

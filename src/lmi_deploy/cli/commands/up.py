@@ -17,6 +17,7 @@ from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import (
     force_fit_option,
     json_option,
+    lock_timeout_option,
     max_hourly_option,
     no_rollback_option,
     recipe_options,
@@ -25,6 +26,7 @@ from lmi_deploy.cli.shared_options import (
     with_runtime,
     yes_option,
 )
+from lmi_deploy.errors import StalePlan
 from lmi_deploy.workflows import up
 from lmi_deploy.workflows.call_examples import call_examples
 from lmi_deploy.workflows.dependencies import Dependencies
@@ -38,6 +40,7 @@ from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 @runtime_option
 @max_hourly_option
 @force_fit_option
+@lock_timeout_option
 @yes_option
 @click.option(
     "--detach",
@@ -133,6 +136,23 @@ class _UpOptions:
 
 
 def _up_one(
+    recipe: str | None, options: _UpOptions, context: CommandContext, *, max_hourly: float | None, yes: bool
+) -> None:
+    """With --yes and --lock-timeout no user agreed to one plan: it is made again if another lmi has changed the
+    deployment while this one waited for it.
+    """
+    wait, planned = context.deps.lock_wait, yes and not (recipe or "").endswith(PLAN_SUFFIX)
+    while True:
+        try:
+            return _up_once(recipe, options, context, max_hourly=max_hourly, yes=yes)
+        except StalePlan as stale:
+            if not (planned and wait.waited):
+                raise
+            context.view.note(f"{stale.message}; planned again")
+            wait.waited = False
+
+
+def _up_once(
     recipe: str | None, options: _UpOptions, context: CommandContext, *, max_hourly: float | None, yes: bool
 ) -> None:
     deployment = options.prepare(recipe, context.deps)

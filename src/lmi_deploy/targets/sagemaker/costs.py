@@ -18,7 +18,7 @@ from lmi_deploy.domain.sagemaker.job_actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import Placement
 from lmi_deploy.domain.sagemaker.scaling_actions import SetInstanceCount
 from lmi_deploy.domain.target_spec import JobPlace, SageMakerPlace
-from lmi_deploy.errors import Refused
+from lmi_deploy.errors import OverBudget
 from lmi_deploy.targets.sagemaker.plan.storage_actions import transfer_job_place
 
 UNKNOWN_PRICE: Final = "unknown: no source has the price"
@@ -191,14 +191,14 @@ def require_affordable(
         found = version_costs(spec, placement, inventory.prices)
         if found is None:
             unknown = [name for name in instances_of(spec, placement) if name not in inventory.prices]
-            raise Refused(
+            raise OverBudget(
                 f"--max-hourly {most:g}: the price of {' and '.join(unknown)} is unknown",
                 hint=f"{reads_the_list(spec.cloud.region)}; or choose an instance type with a known price, or omit "
                 "--max-hourly",
             )
         high = sum(cost.high for cost in found)
         if high > most:
-            raise Refused(
+            raise OverBudget(
                 f"--max-hourly {most:g}: {spec.name} may cost {words_of(found)}",
                 hint=f"allow {format_price(high, found[0].price.currency)}, or use fewer or smaller instances",
             )
@@ -220,7 +220,7 @@ def _require_affordable_job(
     cost, serving = job_cost(job, inventory), _serving_cost(observed, inventory)
     if cost is None:
         instance = job.instance if job else ""
-        raise Refused(
+        raise OverBudget(
             f"--max-hourly {most:g}: the price of the transfer job on {instance} is unknown",
             hint=f"{reads_the_list(spec.cloud.region)}; or choose a weights.job.instance_type with a known price, or "
             "omit --max-hourly",
@@ -232,7 +232,7 @@ def _require_affordable_job(
             if serving
             else ""
         )
-        raise Refused(
+        raise OverBudget(
             f"--max-hourly {most:g}: the transfer job of {spec.name} costs {cost.words}{extra}",
             hint=f"allow {format_price(total, cost.price.currency)}, use fewer or smaller instances (weights.job), "
             "or send the weights from this machine (weights.via: stream)",
@@ -264,13 +264,13 @@ def require_affordable_generation(
         return f"nothing more: the shared endpoint {component.place.endpoint} runs already"
     found = generation_costs(generation, hourly)
     if most is not None and found is None:
-        raise Refused(
+        raise OverBudget(
             f"--max-hourly {most:g}: the price of {generation.instance or generation.server} is unknown",
             hint=f"{reads_the_list(generation.host)}; or omit --max-hourly",
         )
     high = sum(cost.high for cost in found or ())
     if most is not None and found is not None and high > most:
-        raise Refused(
+        raise OverBudget(
             f"--max-hourly {most:g}: the generation {generation.server} may cost {words_of(found)}",
             hint=f"allow {format_price(high, found[0].price.currency)}, or choose another generation",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.domain.observed_state import CloudObserved
 from lmi_deploy.domain.sagemaker.resource_settings import TAG, ObservedEndpoint
-from lmi_deploy.errors import NotFound, Refused
+from lmi_deploy.errors import NotFound, NotOwned, Refused
 
 
 def missing_tag_text(observed: CloudObserved) -> str:
@@ -28,7 +28,7 @@ def require_endpoint(observed: CloudObserved) -> ObservedEndpoint:
     """The endpoint of the deployment. Refused if it is not ours, NotFound if there is none."""
     require_ownership_tag(observed)
     if observed.not_owned_reason:
-        raise Refused(observed.not_owned_reason, hint="it was not changed")
+        raise NotOwned(observed.not_owned_reason, hint="it was not changed")
     if observed.endpoint is None or observed.endpoint.status == "Deleting":
         missing = "its endpoint is being deleted" if observed.endpoint else "it has no endpoint"
         raise NotFound(f"{observed.ref.name}: {missing}", hint="run `lmi status` for the details")

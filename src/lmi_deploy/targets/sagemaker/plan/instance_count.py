@@ -13,7 +13,7 @@ from lmi_deploy.domain.sagemaker.component_actions import SetCopyCount
 from lmi_deploy.domain.sagemaker.resource_settings import ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import CountChange, SetInstanceCount
 from lmi_deploy.domain.sagemaker.scaling_settings import ScalableKind, Scaling, counted_units
-from lmi_deploy.errors import NotFound, Refused, UsageRefused
+from lmi_deploy.errors import NotFound, NotOwned, Refused, UsageRefused
 from lmi_deploy.targets.sagemaker.deployed_instance import candidate_instances
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.roles import ROLE_REMEDY
@@ -79,7 +79,7 @@ def _recorded_count(generation: Generation) -> int:
 def _require_scalable(observed: CloudObserved) -> tuple[ObservedEndpoint, Generation]:
     name, endpoint, record = observed.ref.name, observed.endpoint, observed.record
     if observed.not_owned_reason:
-        raise Refused(observed.not_owned_reason, hint="nothing was changed")
+        raise NotOwned(observed.not_owned_reason, hint="nothing was changed")
     if observed.sharing is not None:
         raise Refused(
             f"{name}: it is a shared endpoint, whose instances follow its recipes",

@@ -15,7 +15,7 @@ from lmi_deploy.domain.sagemaker.component_actions import AwaitInferenceComponen
 from lmi_deploy.domain.sagemaker.resource_settings import TAG_SPEC, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
 from lmi_deploy.domain.sagemaker.tags import weights_tags
-from lmi_deploy.errors import NotFound, Refused
+from lmi_deploy.errors import NotFound, NotOwned, Refused
 from lmi_deploy.planning.serving_changes import changes
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.adapter_components import (
@@ -37,7 +37,7 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
     NotFound if there is none; Refused if the endpoint cannot be updated now.
     """
     if observed.not_owned_reason:
-        raise Refused(observed.not_owned_reason, hint="nothing was changed")
+        raise NotOwned(observed.not_owned_reason, hint="nothing was changed")
     require_readable_record(observed)
     previous = chosen_generation(observed, to)
     name, endpoint = observed.ref.name, observed.endpoint

@@ -23,7 +23,7 @@ from lmi_deploy.domain.sagemaker.image_actions import DeleteRepository
 from lmi_deploy.domain.sagemaker.job_actions import StopCompileJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.resource_settings import TAG
 from lmi_deploy.domain.sagemaker.scaling_actions import RemoveScaling, SetScaling
-from lmi_deploy.errors import Refused
+from lmi_deploy.errors import NotOwned, Refused
 from lmi_deploy.targets.sagemaker.plan.adapter_components import remove_adapters
 from lmi_deploy.targets.sagemaker.plan.adoption import end_foreign_scaling
 from lmi_deploy.targets.sagemaker.plan.alarm_actions import remove_alarms
@@ -121,7 +121,7 @@ def kept(observed: CloudObserved, plan: Plan, *, region: str) -> tuple[str, ...]
     in another account or region. `region` is what the user named.
     """
     if observed.not_owned_reason and plan.empty:
-        raise Refused(observed.not_owned_reason, hint="it was not changed")
+        raise NotOwned(observed.not_owned_reason, hint="it was not changed")
     foreign = (f"{observed.not_owned_reason}; lmi does not change it",) if observed.not_owned_reason else ()
     misnamed = (
         f"{resource.kind.replace('-', ' ')} {resource.name}: it has the tag {TAG} of {observed.ref.name}, but not a "
