@@ -96,6 +96,9 @@ class KilledAtCommit:
     def set_pending(self, generation: Generation) -> None:
         self.journal.set_pending(generation)
 
+    def accept(self, server: str) -> None:
+        self.journal.accept(server)
+
     def restore(self, record: Record) -> None:
         self.journal.restore(record)
 

@@ -46,6 +46,9 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "scale": CommandEntry("scale", "Set the number of instances of a deployment."),
         "extend": CommandEntry("extend", "Change the time when a deployment expires."),
         "down": CommandEntry("down", "Delete a deployment, and check that nothing is left."),
+        "pipeline": CommandEntry(
+            "pipeline", "Do a job of a CI pipeline, whose inputs are variables: validate, plan, up, down."
+        ),
         "dashboard": CommandEntry(
             "dashboard", "Write a CloudWatch dashboard for a deployment, or print its JSON."
         ),

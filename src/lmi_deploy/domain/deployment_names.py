@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -15,6 +16,18 @@ def name_for(model_id: str) -> str:
     last = model_id.rstrip("/").rpartition("/")[2]
     name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
     return name[: MAX_NAME - 8].strip("-") or "model"
+
+
+def preview_name(base: str, branch: str, overlay: str = "") -> str:
+    """The name of a preview of a branch or a pull request, the same each time; an overlay's name is appended by itself.
+    Two branches never get the same one: a name that is cut or rewritten ends with a digest of the branch.
+    """
+    word = re.sub(r"[^a-z0-9]+", "-", branch.lower()).strip("-")
+    room = MAX_NAME - len(base) - 1 - (len(overlay) + 1 if overlay else 0)
+    if word != branch or len(word) > room:
+        mark = hashlib.sha256(branch.encode()).hexdigest()[:6]
+        word = f"{word[: room - 7].strip('-')}-{mark}".strip("-")
+    return f"{base}-{word}"
 
 
 def name_error(name: str) -> str:

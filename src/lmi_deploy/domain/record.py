@@ -233,6 +233,8 @@ class Record:
     """The generation of an `up` that has not finished."""
     history: tuple[ServingPeriod, ...] = field(default=(), metadata=ADDED)
     """Nothing of it is ever changed or removed; empty in a record of an earlier lmi."""
+    accepted: str = field(default="", metadata=ADDED)
+    """The generation that last met the objectives of a pipeline; empty: none ever has."""
 
     @property
     def periods(self) -> tuple[ServingPeriod, ...]:

@@ -91,6 +91,11 @@ def settled(record: Record, generation: Generation, change: ServingChange = AN_U
     )
 
 
+def accepted(record: Record, server: str) -> Record:
+    """This generation met the objectives of a pipeline."""
+    return replace(record, accepted=server)
+
+
 def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Intent, ...]:
     """Of configs and models, such as those of an instance type that was not to be had: the tag search may lag, and a
     teardown finds them here."""

@@ -23,6 +23,9 @@ class Journal(Protocol):
         resources that belong to no generation.
         """
 
+    def accept(self, server: str) -> None:
+        """This generation met the objectives of a pipeline."""
+
     def restore(self, record: Record) -> None:
         """This rebuilt record, unless another command has written one by now."""
 

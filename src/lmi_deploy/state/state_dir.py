@@ -17,7 +17,15 @@ from lmi_deploy.domain.deployment_artifact import ArtifactFile
 from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, Record, ServingChange
-from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
+from lmi_deploy.domain.record_json import (
+    accepted,
+    expected,
+    finished,
+    intended,
+    parse_record,
+    record_text,
+    settled,
+)
 from lmi_deploy.errors import DiskRefused, IntegrityError, Locked, UsageRefused
 from lmi_deploy.host.disk import on_disk, write_atomically
 from lmi_deploy.host.file_lock import file_lock, overwrite
@@ -139,6 +147,9 @@ class FileJournal:
 
     def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
         self.folder.write(settled(self._record(), generation, change))
+
+    def accept(self, server: str) -> None:
+        self.folder.write(accepted(self._record(), server))
 
     def restore(self, record: Record) -> None:
         if not self._record().known:

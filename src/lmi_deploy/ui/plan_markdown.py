@@ -65,7 +65,8 @@ def _reason(error: LmiError) -> Iterator[str]:
     yield from (words(error.message), "")
     if isinstance(error, RecipeError):
         yield from _section("Mistakes", [words(str(problem)) for problem in error.problems])
-    yield from _section("Details", [words(text) for text in error.details])
+    else:  # the details of a RecipeError are its mistakes
+        yield from _section("Details", [words(text) for text in error.details])
     yield from [words(f"Next: {error.hint}"), ""] if error.hint else []
 
 

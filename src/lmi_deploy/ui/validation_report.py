@@ -1,4 +1,5 @@
-"""What `lmi validate` found, in the formats that CI systems show beside the lines of a change.
+"""What `lmi validate` found, in the formats that CI systems show beside the lines of a change. `root` is the folder of
+the repository, to which they want the paths.
 
 GitHub: the workflow commands of "Workflow commands for GitHub Actions" (`::error file=,line=,col=,title=::`) and their
 escapes. GitLab: "Code Quality", the report format. JUnit: the elements that GitLab, Jenkins and CodeBuild read.
@@ -12,6 +13,7 @@ import json
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -22,9 +24,9 @@ Outcomes = Mapping[str, Sequence[Problem]]
 """The mistakes of each recipe that was checked; none if it is valid."""
 
 
-def github(outcomes: Outcomes) -> str:
+def github(outcomes: Outcomes, root: Path) -> str:
     lines = []
-    for path, problem in _places(outcomes):
+    for path, problem in _places(outcomes, root):
         fields = {
             "file": path,
             "line": max(1, problem.line),
@@ -36,11 +38,11 @@ def github(outcomes: Outcomes) -> str:
     return "\n".join(lines)
 
 
-def gitlab(outcomes: Outcomes) -> str:
+def gitlab(outcomes: Outcomes, root: Path) -> str:
     """A fingerprint has no line, so that GitLab knows the mistake again when lines above it change."""
     seen: Counter[str] = Counter()
     entries = []
-    for path, problem in _places(outcomes):
+    for path, problem in _places(outcomes, root):
         identity = "\0".join((path, problem.key, problem.what))
         seen[identity] += 1
         entries.append(
@@ -55,14 +57,14 @@ def gitlab(outcomes: Outcomes) -> str:
     return json.dumps(entries, indent=2, ensure_ascii=False)
 
 
-def junit(outcomes: Outcomes) -> str:
+def junit(outcomes: Outcomes, root: Path) -> str:
     """One test case for each recipe."""
     failed = sum(bool(problems) for problems in outcomes.values())
     counts = f'tests="{len(outcomes)}" failures="{failed}" errors="0"'
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>"]
     lines.append(f'  <testsuite name="lmi validate" {counts}>')
     for recipe, problems in outcomes.items():
-        name = quoteattr(_xml_text(_relative(recipe)))
+        name = quoteattr(_xml_text(_relative(recipe, root)))
         lines.append(f'    <testcase classname="lmi validate" name={name} file={name}>')
         if problems:
             summary = quoteattr(_xml_text(_message(problems[0])))
@@ -72,7 +74,7 @@ def junit(outcomes: Outcomes) -> str:
     return "\n".join((*lines, "  </testsuite>", "</testsuites>"))
 
 
-def sarif(outcomes: Outcomes) -> str:
+def sarif(outcomes: Outcomes, root: Path) -> str:
     driver = {
         "name": "lmi",
         "version": __version__,
@@ -81,7 +83,7 @@ def sarif(outcomes: Outcomes) -> str:
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_sarif_result(path, problem) for path, problem in _places(outcomes)],
+        "results": [_sarif_result(path, problem) for path, problem in _places(outcomes, root)],
     }
     document = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=2, ensure_ascii=False)
@@ -100,14 +102,19 @@ def _sarif_result(path: str, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _places(outcomes: Outcomes) -> Iterator[tuple[str, Problem]]:
+def _places(outcomes: Outcomes, root: Path) -> Iterator[tuple[str, Problem]]:
     """Every mistake with its file; a mistake of `--set` is shown at the first line of its recipe."""
     for recipe, problems in outcomes.items():
         for problem in problems:
-            yield _relative(problem.origin if problem.line else recipe), problem
+            yield _relative(problem.origin if problem.line else recipe, root), problem
 
 
-def _relative(path: str) -> str:
+def _relative(path: str, root: Path) -> str:
+    """To the folder of the repository, whatever the working directory; of a file outside of it as it was given."""
+    found, real = Path(path).absolute(), Path(path).resolve()
+    for place, folder in ((real, root.resolve()), (found, root.absolute())):
+        if place.is_relative_to(folder):
+            return place.relative_to(folder).as_posix()
     return posixpath.normpath(path)
 
 

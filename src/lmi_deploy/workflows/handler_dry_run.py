@@ -36,6 +36,8 @@ class NoJournal:
 
     def restore(self, record: Record) -> None: ...
 
+    def accept(self, server: str) -> None: ...
+
 
 def is_due(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> bool:
     """Whether to try the handler here: if requested, or if custom code is new and the try builds nothing."""

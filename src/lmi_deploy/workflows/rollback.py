@@ -88,3 +88,23 @@ def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) 
             yield from apply_generation(ref, plan, previous, deps, change=change)
         except KeyboardInterrupt:
             raise interrupted(ref, deps, hint=_BACK) from None
+
+
+def accept(ref: DeploymentRef, deps: Dependencies) -> str:
+    """What serves now is accepted; its name, or empty text without a record."""
+    with locked(ref, deps):
+        record = deps.targets[ref.target].read_record(ref)
+        current = record.current if record else None
+        if current is None:
+            return ""
+        deps.journal(ref).accept(current.server)
+        return current.server
+
+
+def accepted_before(ref: DeploymentRef, deps: Dependencies) -> str:
+    """The accepted generation, if another one serves; empty if none ever was accepted, or it serves."""
+    record = deps.targets[ref.target].read_record(ref)
+    if record is None or record.current is None or record.accepted == record.current.server:
+        return ""
+    kept = {generation.server for generation in record.generations}
+    return record.accepted if record.accepted in kept else ""

@@ -1,67 +1,83 @@
-"""docs/how-to/run-in-ci.md is right: its scripts run unchanged against the emulator."""
+"""docs/how-to/run-in-ci.md is right: the commands of its examples run unchanged against the emulator."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.ci_runner import RECIPE, CiRunner
+from tests.support.ci_runner import CiRunner
 from tests.support.emulator_process import Emulated
 
-pytestmark = pytest.mark.landing
-
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run-in-ci.md"
-
-
-class Runner(CiRunner):
-    def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return self.bash(script, *arguments, variables=more)
-
-
-@pytest.fixture
-def runner(aws: Emulated, tmp_path: Path) -> Runner:
-    for script in blocks("bash"):
-        name = re.search(r"^# (\w+\.sh)", script, re.MULTILINE)
-        assert name is not None
-        (tmp_path / name[1]).write_text(script)
-    return Runner.of(aws, tmp_path)
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_pipeline_scripts_deploy_and_delete(aws: Emulated, runner: Runner) -> None:
-    first = runner.run("deploy.sh", "recipe.yaml", "echo")
-    assert first.returncode == 0, first.stdout + first.stderr
-    result = json.loads((runner.folder / "events.jsonl").read_text().splitlines()[-1])
-    assert result["ok"]
-    assert "Say OK" in first.stdout.splitlines()[-1]
-    again = runner.run("deploy.sh", "recipe.yaml", "echo")
-    assert (again.returncode, "nothing to do" in again.stdout) == (0, True), again.stderr
-    for _ in range(2):
-        ended = runner.run("end.sh", "echo")
-        assert ended.returncode == 0, ended.stderr
-    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+def texts(found: Any) -> Iterator[str]:
+    if isinstance(found, dict):
+        yield from (text for value in found.values() for text in texts(value))
+    elif isinstance(found, list):
+        yield from (text for value in found for text in texts(value))
+    else:
+        yield str(found)
 
 
-def test_pipeline_script_stops_at_an_error(aws: Emulated, runner: Runner) -> None:
-    dear = runner.run("deploy.sh", "recipe.yaml", "echo", MAX_HOURLY="0.01")
-    assert (dear.returncode, "may cost" in dear.stderr) == (5, True), dear.stderr
-    (runner.folder / "recipe.yaml").write_text(RECIPE + "engien: vllm\n")
-    wrong = runner.run("deploy.sh", "recipe.yaml", "echo")
-    assert (wrong.returncode, "did you mean engine" in wrong.stderr) == (2, True), wrong.stderr
+def example(system: str) -> tuple[list[str], dict[str, str]]:
+    """Its commands that run `lmi`, and the variables that it sets."""
+    (text,) = blocks(system)
+    if system == "groovy":
+        commands = re.findall(r"sh '([^']*lmi [^']*)'", text)
+        variables = dict(re.findall(r"(LMI_\w+) = '([^']*)'", text))
+    else:
+        loaded = yaml.safe_load(text)
+        commands = [one for one in texts(loaded) if "lmi pipeline" in one]
+        variables = dict(re.findall(r'(LMI_\w+): "?([^,"}]*)', text))
+    commands = [
+        one.replace("<< parameters.job >>", job)
+        for one in commands
+        for job in (("plan", "up") if "<<" in one else ("",))
+    ]
+    return commands, {**variables, "LMI_PIPELINE_RECIPE": "recipe.yaml"}
+
+
+@pytest.mark.landing
+@pytest.mark.parametrize("system", ["groovy", "circleci", "buildkite", "azure"])
+def test_example_of_another_system_plans_and_deploys(aws: Emulated, tmp_path: Path, system: str) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    runner = CiRunner.of(aws, folder)
+    commands, variables = example(system)
+    assert commands == ["exec lmi pipeline plan", "exec lmi pipeline up"]
+    for command in (*commands, "exec lmi pipeline down"):
+        done = runner.run(command, variables)
+        assert done.code == 0, done.log
+    assert (folder / "plan.md").read_text().startswith("### `echo`: ")
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
 def test_workflow_gives_the_action_inputs_that_it_has() -> None:
     (workflow,) = [yaml.safe_load(text) for text in blocks("yaml")]
     inputs = yaml.safe_load((PAGE.parents[2] / "action.yml").read_text())["inputs"]
-    steps = [step for step in workflow["jobs"]["deploy"]["steps"] if "lmi-deploy" in step["uses"]]
-    assert [step["with"]["command"] for step in steps] == ["plan", "up", "down", "up"]
+    jobs = workflow["jobs"].values()
+    steps = [step for job in jobs for step in job["steps"] if "lmi-deploy" in step["uses"]]
+    assert [step["with"]["command"] for step in steps] == ["validate", "plan", "up", "down", "up"]
     assert all(set(step["with"]) <= set(inputs) for step in steps)
+
+
+def test_every_input_of_the_action_is_one_of_the_command() -> None:
+    """And has its variable in the page, so that other systems have it, too."""
+    action = yaml.safe_load((PAGE.parents[2] / "action.yml").read_text())
+    (step,) = [one for one in action["runs"]["steps"] if one.get("id") == "lmi"]
+    given = {value[len("${{ inputs.") : -len(" }}")]: name for name, value in step["env"].items()}
+    assert given.pop("command") == "COMMAND"
+    of_the_action = {"comment", "token", "install", "command"}
+    assert given.keys() == action["inputs"].keys() - of_the_action
+    for name, variable in given.items():
+        assert variable == f"LMI_PIPELINE_{name.upper().replace('-', '_')}"

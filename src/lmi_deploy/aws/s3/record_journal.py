@@ -8,7 +8,15 @@ from typing import Final
 from lmi_deploy.domain.deployment_names import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import AN_UP, DeploymentRef, Generation, Record, ServingChange
-from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
+from lmi_deploy.domain.record_json import (
+    accepted,
+    expected,
+    finished,
+    intended,
+    parse_record,
+    record_text,
+    settled,
+)
 from lmi_deploy.domain.sagemaker.exported_stack import claimant
 from lmi_deploy.errors import Conflict, Refused, UsageRefused
 from lmi_deploy.ports.object_store import ObjectStore, StoredObject
@@ -118,6 +126,9 @@ class BucketJournal:
 
     def commit(self, generation: Generation, change: ServingChange = AN_UP) -> None:
         self._change(lambda record: settled(record, generation, change))
+
+    def accept(self, server: str) -> None:
+        self._change(lambda record: accepted(record, server))
 
     def restore(self, record: Record) -> None:
         self._change(lambda existing: existing if existing.known else record)

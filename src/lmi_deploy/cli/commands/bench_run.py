@@ -94,6 +94,9 @@ _FIRST = 100
     metavar="FILE",
     help="Every request, with its times, tokens and error, as a line of JSON; as Parquet if FILE ends with .parquet.",
 )
+@click.option(
+    "--check-options", is_flag=True, help="Only check the options, and read the prompts: nothing is sent."
+)
 @layout_option("summary")
 @report_files_options
 @undecided_option("pass")
@@ -110,6 +113,7 @@ def command(
     load: LoadOptions,
     by_job: LoadJobOptions | None,
     only_self_test: bool,
+    check_options: bool,
     output: Path,
     records: Path | None,
     layout: str | None,
@@ -134,6 +138,10 @@ def command(
     context = open_context(as_json=as_json)
     if only_self_test:
         _show_self_test(context, load)
+        return
+    if check_options:
+        sending.with_prompts(model, "main", context.deps)
+        context.view.result({"checked": True})
         return
     if url:
         prompted = sending.with_prompts(model, "main", context.deps)

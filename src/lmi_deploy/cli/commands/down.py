@@ -20,7 +20,7 @@ from lmi_deploy.cli.shared_options import (
     yes_option,
 )
 from lmi_deploy.domain.plan import Estimate
-from lmi_deploy.errors import Interrupted, LmiError, Refused, StalePlan, UsageRefused
+from lmi_deploy.errors import Interrupted, LmiError, NotFound, Refused, StalePlan, UsageRefused
 from lmi_deploy.workflows import down
 from lmi_deploy.workflows.list_deployments import look_in_other_regions
 
@@ -34,11 +34,25 @@ from lmi_deploy.workflows.list_deployments import look_in_other_regions
     help="Also delete its weights in the bucket, unless another deployment uses them.",
 )
 @click.option("--logs", is_flag=True, help="Also delete its log group in CloudWatch.")
+@click.option(
+    "--if-missing",
+    type=click.Choice(["ok", "fail"]),
+    default="ok",
+    show_default=True,
+    help="If there is no such deployment in any region: fail ends with 1.",
+)
 @lock_timeout_option
 @yes_option
 @json_option
 def command(
-    *, names: tuple[str, ...], where: TargetOptions, yes: bool, as_json: bool, purge: bool, logs: bool
+    *,
+    names: tuple[str, ...],
+    where: TargetOptions,
+    yes: bool,
+    as_json: bool,
+    purge: bool,
+    logs: bool,
+    if_missing: str,
 ) -> None:
     """Delete deployments, and check that nothing is left.
 
@@ -60,7 +74,7 @@ def command(
         with end.failing():
             ref = find_deployment(end.name or None, context.deps, where)
             end.teardown = down.prepare(ref, context.deps, down.TeardownScope(purge=purge, logs=logs))
-            _show(end.teardown, context, yes=yes)
+            _show(end.teardown, context, yes=yes, may_miss=if_missing == "ok")
     places = [_place(one.teardown) for one in ends if one.teardown and not one.teardown.plan.empty]
     if places:
         confirm(f"Delete {' and '.join(places)}?", yes=yes)
@@ -118,11 +132,11 @@ def _require_all(ends: Sequence[_End]) -> None:
     raise worst
 
 
-def _show(teardown: down.TeardownPlan, context: CommandContext, *, yes: bool) -> None:
+def _show(teardown: down.TeardownPlan, context: CommandContext, *, yes: bool, may_miss: bool) -> None:
     for notice in teardown.notices:
         context.view.note(f"  {notice}")
     if teardown.plan.empty:
-        _report_absent(teardown, context)
+        _report_absent(teardown, context, may_miss=may_miss)
         return
     if yes:
         context.view.note(f"delete {_place(teardown)}")
@@ -162,7 +176,7 @@ def _execute(teardown: down.TeardownPlan, context: CommandContext) -> dict[str, 
     return {**ref_fields(teardown.ref), "removed": len(teardown.plan.actions), "remaining": stored}
 
 
-def _report_absent(teardown: down.TeardownPlan, context: CommandContext) -> None:
+def _report_absent(teardown: down.TeardownPlan, context: CommandContext, *, may_miss: bool) -> None:
     """Refused if it is in another region: a pipeline must not take that for deleted."""
     ref = teardown.ref
     where = "here" if ref.is_here else f"in {ref.place}"
@@ -175,4 +189,7 @@ def _report_absent(teardown: down.TeardownPlan, context: CommandContext) -> None
             f"{ref.name}: not found {where}, but it exists in {places}",
             hint=f"nothing was deleted. `{others.found[0].command('down')}` deletes it there",
         )
-    context.view.note(f"{ref.name}: not found {where}{others.words}")
+    missing = f"{ref.name}: not found {where}{others.words}"
+    if not may_miss:
+        raise NotFound(missing, hint="check the name and the region: `lmi ls --all --all-regions` lists all")
+    context.view.note(missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -77,9 +78,13 @@ def command(
 
 
 def _print_report(output: str, outcomes: Outcomes) -> None:
+    from pathlib import Path
+
+    from lmi_deploy.cli.ci_system import CiSystem
     from lmi_deploy.ui.validation_report import FORMATS
 
-    if report := FORMATS[output](outcomes):
+    root = CiSystem.of(os.environ, Path.cwd()).root
+    if report := FORMATS[output](outcomes, root):
         click.echo(report)
 
 

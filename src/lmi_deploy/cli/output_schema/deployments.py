@@ -62,6 +62,15 @@ class DeletedDeployment(DownResult):
     """That of one deployment in the result of several."""
 
 
+class PipelineResult(TypedDict):
+    """`plan`: the file; empty without one. Before it come the lines of the commands that the job ran."""
+
+    job: Literal["validate", "plan", "up", "down"]
+    deployment: str
+    changed: bool
+    plan: str
+
+
 class SeveralDownResult(TypedDict):
     deployments: list[DeletedDeployment]
 
@@ -299,6 +308,7 @@ OUTPUTS: Final[Mapping[str, CommandOutput]] = {
     "rollback": CommandOutput(results=(RollbackResult,)),
     "scale": CommandOutput(results=(ScaleResult,)),
     "extend": CommandOutput(results=(ExtendResult,)),
+    "pipeline": CommandOutput(results=(PipelineResult,)),
     "down": CommandOutput(results=(DownResult, SeveralDownResult), rows=(OutcomeRow,)),
     "dashboard": CommandOutput(results=(DashboardResult, DashboardBodyResult)),
     "cost": CommandOutput(results=(CostResult,), rows=(UsageRow,)),

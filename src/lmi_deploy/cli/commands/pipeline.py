@@ -1,0 +1,381 @@
+"""`lmi pipeline`: a job of a CI system, whose inputs are variables. The templates for GitHub, GitLab and CodeBuild call
+nothing else.
+
+One process from beginning to end: a signal of the CI system reaches the command that runs. GitHub signals only the
+process of the step, with SIGINT, after 7.5 s SIGTERM, and kills it 2.5 s later (actions/runner, ProcessInvoker.cs).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import secrets
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
+from lmi_deploy.api.recipe_loading import read_recipe
+from lmi_deploy.cli.ci_system import CiSystem
+from lmi_deploy.cli.command_group import lmi
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.error_boundary import run
+from lmi_deploy.cli.output_files import writing
+from lmi_deploy.cli.shared_options import json_option
+from lmi_deploy.domain.deployment_names import preview_name
+from lmi_deploy.errors import CHANGES_PENDING, LmiError, UsageRefused
+from lmi_deploy.ui.plan_markdown import failure_markdown
+from lmi_deploy.ui.verbosity import VERBOSITY
+from lmi_deploy.ui.view_selection import open_view
+from lmi_deploy.workflows.rollback import accept, accepted_before
+from lmi_deploy.workflows.saved_plan import read_plan
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MISSED: Final = (7, 8)
+"""Exit codes of a bench whose objective is not met, or cannot be judged."""
+_REPORTS: Final = {
+    "github": ("github", ""),
+    "gitlab": ("gitlab", "gl-code-quality-report.json"),
+    "codebuild": ("junit", "lmi-validate.xml"),
+}
+"""By CI system, the format of what `lmi validate` found, and the file in which it looks for it; empty: its log."""
+
+
+def _input(name: str, text: str, **more: Any) -> Callable[[F], F]:
+    """An option, or the variable LMI_PIPELINE_NAME: a variable that is empty is not given."""
+    variable = f"LMI_PIPELINE_{name.upper().replace('-', '_')}"
+    return click.option(f"--{name}", envvar=variable, show_envvar=True, help=text, **{"default": "", **more})
+
+
+_INPUTS: Final = (
+    _input("recipe", "The recipe; for validate several, one a line.", metavar="FILE"),
+    _input("name", "The name of the deployment, instead of the recipe's."),
+    _input("preview", "Deploy a preview of this branch or pull request: NAME-BRANCH.", metavar="BRANCH"),
+    _input("overlay", "An overlay of the recipe; its name is appended to the deployment's."),
+    _input("set", "Keys that override the recipe, KEY=VALUE, one a line."),
+    _input("ttl", "Expire the deployment after this time, such as 8h."),
+    _input("max-hourly", "Refuse a plan that may cost more dollars an hour."),
+    _input("lock-timeout", "Wait so long for another job that changes the deployment.", default="30m"),
+    _input(
+        "bench", "After `up`: options of `lmi bench run`, such as --requests 400 --objective p99_ms=2000."
+    ),
+    _input(
+        "on-missed",
+        "If an objective is not met: rollback, down or keep. The job fails.",
+        type=click.Choice(["rollback", "down", "keep"]),
+        default="rollback",
+    ),
+    _input("plan", "up: carry out this plan of an earlier job, without a recipe.", metavar="FILE"),
+    _input(
+        "folder",
+        "Where plan.json, plan.md and comment.md are written; by default a new one in the system's folder.",
+    ),
+    _input("region", "The AWS region, where neither recipe nor AWS_REGION says it."),
+    _input(
+        "if-missing",
+        "down: if there is no such deployment in any region.",
+        type=click.Choice(["ok", "fail"]),
+        default="ok",
+    ),
+)
+
+
+@click.command("pipeline")
+@click.argument("job", type=click.Choice(["validate", "plan", "up", "down"]))
+def command(*, job: str, as_json: bool, **given: str) -> int:
+    """Do a JOB of a CI pipeline: validate, plan, up or down.
+
+    The inputs are options, or variables of the job: LMI_PIPELINE_RECIPE for --recipe. The same inputs always mean the
+    same deployment, so that `down` ends what `up` made. In GitHub Actions, GitLab and CodeBuild mistakes are written in
+    the form that the system shows beside the lines of a change.
+
+    validate: the recipes alone, without network. plan: also what `up` would change; the plan is kept for a later `up
+    --plan` and for a comment. up: the same, then `lmi up` and the bench; what misses its objective is taken back.
+    """
+    system = CiSystem.of({} if as_json else os.environ, Path.cwd())
+    return _Job(_Inputs.of(given), system, as_json=as_json).run(job)
+
+
+for _option in (*_INPUTS, json_option):
+    command = _option(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Inputs:
+    recipes: tuple[str, ...]
+    name: str
+    preview: str
+    overlay: str
+    sets: tuple[str, ...]
+    ttl: str
+    max_hourly: str
+    lock_timeout: str
+    bench: tuple[str, ...]
+    on_missed: str
+    plan: str
+    folder: str
+    region: str
+    if_missing: str
+
+    @classmethod
+    def of(cls, given: dict[str, str]) -> _Inputs:
+        try:
+            bench = tuple(shlex.split(given.pop("bench"), comments=True))
+        except ValueError as wrong:
+            raise UsageRefused(f"bench: {wrong}", hint="close the quotation mark") from None
+        recipes, sets = _lines(given.pop("recipe")), _lines(given.pop("set"))
+        others = {key: value.strip() for key, value in given.items()}
+        return cls(recipes=recipes, sets=sets, bench=bench, **others)
+
+    @property
+    def recipe(self) -> str | None:
+        if len(self.recipes) > 1:
+            raise UsageRefused(
+                f"recipe: {len(self.recipes)} recipes, and this job takes one", hint="use one job for each"
+            )
+        return self.recipes[0] if self.recipes else None
+
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        """As `--set` takes them: without the name, for which a recipe with mistakes cannot be asked."""
+        return (*self.sets, *((f"ttl={self.ttl}",) if self.ttl else ()))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        name = self._base_name()
+        return (*self.own_keys, *((f"name={name}",) if name else ()))
+
+    def options(self, keys: Sequence[str]) -> list[str]:
+        """Those of every command that reads the recipe."""
+        overlay = ["--overlay", self.overlay] if self.overlay else []
+        return [*overlay, *(word for pair in keys for word in ("--set", pair))]
+
+    @property
+    def limit(self) -> list[str]:
+        return ["--max-hourly", self.max_hourly] if self.max_hourly else []
+
+    @property
+    def waiting(self) -> list[str]:
+        return ["--lock-timeout", self.lock_timeout]
+
+    @property
+    def deployment(self) -> str:
+        """The name that these inputs deploy. A recipe that is gone or wrong is not needed for it."""
+        with contextlib.suppress(LmiError):
+            if self.recipe:
+                return read_recipe(self.recipe, overlay=self.overlay or None, sets=self.keys).name
+        name = self._base_name()
+        if not name:
+            raise UsageRefused("name: missing", hint="set the input name, or a recipe that can be read")
+        return f"{name}-{self.overlay}" if self.overlay else name
+
+    @property
+    def digest(self) -> str:
+        """Different for two uses with different inputs."""
+        words = (*self.recipes, self.name, self.preview, self.overlay, *self.sets)
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+
+    def _base_name(self) -> str:
+        """Empty: the recipe's own."""
+        if not self.preview:
+            return self.name
+        base = self.name or read_recipe(self.recipe, overlay=None, sets=self.sets).name
+        return preview_name(base, self.preview, self.overlay)
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (line.strip() for line in text.splitlines())))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Planned:
+    code: int
+    folder: Path
+    changes: bool
+
+
+class _Job:
+    def __init__(self, inputs: _Inputs, system: CiSystem, *, as_json: bool) -> None:
+        self._inputs = inputs
+        self._system = system
+        self._as_json = as_json
+        self._token = secrets.token_hex(16) if system.name == "github" else ""
+        self._verbosity = VERBOSITY.get()
+        self._result: dict[str, object] = {"deployment": "", "changed": False, "plan": ""}
+        self._given = click.get_current_context().obj
+
+    def run(self, job: str) -> int:
+        """GitHub carries out no command in what is printed: a recipe, AWS or a model may have put it there."""
+        if self._token:
+            _say(f"::stop-commands::{self._token}")
+        try:
+            jobs = {"validate": self.validate, "plan": self.plan, "up": self.up, "down": self.down}
+            code = jobs[job]()
+            if self._as_json and code == 0:
+                open_view(as_json=True).result({"job": job, **self._result})
+            return code
+        finally:
+            if self._token:
+                _say(f"::{self._token}::")
+
+    def validate(self) -> int:
+        """`lmi validate`, with the report of the system."""
+        words = ["validate", *self._inputs.recipes, *self._inputs.options(self._inputs.own_keys)]
+        if not self._system.name:
+            return self._lmi(*words)
+        form, file = _REPORTS[self._system.name]
+        report = io.StringIO()
+        with contextlib.redirect_stdout(report):
+            code = self._lmi(*words, "--format", form)
+        if file:
+            with writing(Path(file)):
+                Path(file).write_text(report.getvalue(), encoding="utf-8")
+        elif report.getvalue():
+            self._command(report.getvalue().rstrip("\n"))
+        return code
+
+    def plan(self) -> int:
+        return self._planned().code
+
+    def _planned(self) -> _Planned:
+        inputs, folder = self._inputs, self._folder()
+        text = folder / "plan.md"
+        changes, code = False, self.validate()
+        if code:
+            self._write_failure(text)
+        else:
+            recipe = [inputs.recipe] if inputs.recipe else []
+            words = ["plan", *recipe, *inputs.options(inputs.keys), *inputs.limit, "--exit-code"]
+            code = self._lmi(*words, "--out", str(folder / "plan.json"), "--markdown", str(text))
+            changes = code == CHANGES_PENDING
+            code = 0 if changes else code
+        self._publish(folder)
+        if not code:
+            file = folder / "plan.json"
+            self._result |= {"deployment": _name_in(file), "changed": changes, "plan": str(file)}
+            _append("GITHUB_OUTPUT", f"pending={str(changes).lower()}\nplan={file}\n")
+        return _Planned(code=code, folder=folder, changes=changes)
+
+    def _folder(self) -> Path:
+        """Of this use alone, without the files of an earlier one."""
+        temporary = os.environ.get("RUNNER_TEMP", "") if self._system.name == "github" else ""
+        folder = Path(self._inputs.folder or Path(temporary) / f"lmi-{self._inputs.digest}")
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in ("plan.json", "plan.md", "comment.md", "bench.md"):
+                (folder / name).unlink(missing_ok=True)
+        return folder
+
+    def _write_failure(self, file: Path) -> None:
+        inputs = self._inputs
+        try:
+            read_recipe(inputs.recipe, overlay=inputs.overlay or None, sets=inputs.own_keys)
+        except LmiError as error:
+            file.write_text(failure_markdown(error), encoding="utf-8")
+
+    def _publish(self, folder: Path) -> None:
+        """The plan in the summary of the job, and as a comment that the next run finds again by its first line."""
+        text = folder / "plan.md"
+        if not text.exists():
+            return
+        content, commit = text.read_text("utf-8"), self._system.commit[:12]
+        _append("GITHUB_STEP_SUMMARY", content)
+        of = f"\n<sub>commit {commit}</sub>\n" if commit else ""
+        comment = folder / "comment.md"
+        comment.write_text(f"<!-- lmi plan {self._inputs.digest} -->\n{content}{of}", encoding="utf-8")
+        _append("GITHUB_OUTPUT", f"comment={comment}\n")
+
+    def up(self) -> int:
+        inputs = self._inputs
+        if inputs.bench and (code := self._lmi("bench", "run", *inputs.bench, "--check-options")):
+            return code
+        file, changes = Path(inputs.plan), True
+        if not inputs.plan:
+            planned = self._planned()
+            if planned.code:
+                return planned.code
+            file, changes = planned.folder / "plan.json", planned.changes
+        name = _name_in(file)
+        self._result |= {"deployment": name, "changed": changes, "plan": str(file)}
+        if changes and (code := self._lmi("up", str(file), "--yes", *inputs.waiting)):
+            return code
+        return self._measured(name, file.parent, changed=changes) if inputs.bench else 0
+
+    def _measured(self, name: str, folder: Path, *, changed: bool) -> int:
+        """What misses its objective is taken back: to what a pipeline accepted last, or, if this job deployed it, to
+        what served before it.
+        """
+        report, missed = folder / "bench.md", self._inputs.on_missed
+        code = self._lmi("bench", "run", name, *self._inputs.bench, "--markdown", str(report))
+        if report.exists():
+            _append("GITHUB_STEP_SUMMARY", report.read_text("utf-8"))
+        deps = open_context(as_json=self._as_json).deps
+        ref = find_deployment(name, deps, TargetOptions(region=self._inputs.region))
+        if code == 0:
+            accept(ref, deps)
+            return 0
+        if code in _MISSED and missed == "down":
+            self._lmi("down", name, "--yes", *self._inputs.waiting)
+            return code
+        earlier = accepted_before(ref, deps)
+        if code in _MISSED and missed == "rollback" and (earlier or changed):
+            to = ["--to", earlier] if earlier else []
+            if self._lmi("rollback", name, *to, "--yes", *self._inputs.waiting):
+                again = f"It still runs and costs money: {ref.command('down')} deletes it"
+                self._warn(f"{name} was not rolled back (see above). {again}")
+        elif changed or earlier:
+            back = ref.command("rollback")
+            self._warn(f"{name} serves a version that was not accepted: {back} takes it back")
+        return code
+
+    def down(self) -> int:
+        region = ["--region", self._inputs.region] if self._inputs.region else []
+        name = self._inputs.deployment
+        self._result |= {"deployment": name, "changed": True}
+        words = ["down", name, *region, "--yes", *self._inputs.waiting]
+        return self._lmi(*words, "--if-missing", self._inputs.if_missing)
+
+    def _lmi(self, *words: str) -> int:
+        """Another command, in this process: a signal reaches it."""
+        sys.stdout.flush()
+        chosen = [f"--{self._verbosity}"] if self._verbosity != "normal" else []
+        code = run(lmi, [*words, *chosen, *(["--json"] if self._as_json else [])], given=self._given)
+        sys.stdout.flush()
+        return code
+
+    def _warn(self, text: str) -> None:
+        if self._token:
+            self._command(f"::warning title=lmi::{text}")
+        else:
+            click.echo(f"warning: {text}", err=True)
+
+    def _command(self, line: str) -> None:
+        """A command that GitHub carries out."""
+        _say(f"::{self._token}::\n{line}\n::stop-commands::{self._token}")
+
+
+def _say(line: str) -> None:
+    sys.stderr.flush()
+    click.echo(line)
+    sys.stdout.flush()
+
+
+def _name_in(file: Path) -> str:
+    try:
+        return read_plan(file.read_bytes(), str(file)).spec.name
+    except OSError as reason:
+        raise UsageRefused(f"{file}: {reason.strerror}", hint="`lmi pipeline plan` writes one") from None
+
+
+def _append(variable: str, text: str) -> None:
+    """To the file that this variable names, if the system has such a file."""
+    if name := os.environ.get(variable):
+        with Path(name).open("a", encoding="utf-8") as file:
+            file.write(text)
