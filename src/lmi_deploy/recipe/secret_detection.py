@@ -43,6 +43,16 @@ _VALUES: Final = re.compile(
     | -----BEGIN[ A-Z]*PRIVATE[ ]KEY-----""",
     re.VERBOSE,
 )
+_WEBHOOK: Final = re.compile(
+    r"""https://(?:hooks\.slack\.com/(?:services|workflows|triggers)/\w
+    | (?:\w+\.)?discord(?:app)?\.com/api/webhooks/\d+/\w
+    | [\w.-]+\.webhook\.office\.com/webhook)""",
+    re.VERBOSE,
+)
+_HEX_KEY: Final = re.compile(r"[0-9a-f]{40}")
+_OF_A_DIGEST: Final = _words(
+    "COMMIT SHA SHA1 HASH DIGEST REVISION REV VERSION CHECKSUM ETAG GIT FINGERPRINT ID"
+)
 _PASSWORD_IN_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s?#@:]*:[^/\s?#@]+@", re.IGNORECASE)
 _QUERY: Final = re.compile(
     r"[?&](?:token|access_token|api_?key|password|secret|sig|signature|x-amz-signature)=[^&\s]+",
@@ -71,10 +81,20 @@ def names_secret(name: str) -> bool:
     return last in _SECRET or last.endswith(_SECRET_ENDINGS)
 
 
-def secret_in(value: str) -> str:
-    """The part of a value that looks like a secret, in words; empty if there is none."""
+def secret_in(value: str, name: str = "") -> str:
+    """The part of a value that looks like a secret, in words; empty if there is none. `name`: of a variable; 40
+    hexadecimal digits are a key (of Weights & Biases), if the name is not that of a commit or a digest.
+    """
     if _VALUES.search(value):
         return "what looks like a token"
+    if _WEBHOOK.search(value):
+        return "a webhook's address, with which anyone can post"
+    if (
+        name
+        and _HEX_KEY.fullmatch(value)
+        and not _OF_A_DIGEST & {word.upper() for word in _WORD.findall(name)}
+    ):
+        return "what looks like a key of 40 hexadecimal digits"
     if _PASSWORD_IN_URL.search(value):
         return "a URL with a password"
     return "a URL with a token in its query" if _QUERY.search(value) else ""

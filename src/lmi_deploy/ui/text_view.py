@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
 from lmi_deploy.domain.number_text import relative_time, seconds_text, size_text
 from lmi_deploy.errors import LmiError
 from lmi_deploy.errors.url_redaction import mask_urls
 from lmi_deploy.ui.colour import Paint, moves_cursor
-from lmi_deploy.ui.plain_text import plain
+from lmi_deploy.ui.plain_text import WithoutCommands, plain
 from lmi_deploy.ui.table_text import NOTHING, format_table
 from lmi_deploy.ui.view import Fields
 
@@ -243,7 +244,10 @@ def human_view(verbosity: Verbosity = "normal") -> HumanView:
     """A view on this process's own streams; it is animated only if stderr is a terminal."""
     verbose = verbosity in ("verbose", "debug")
     live = sys.stderr.isatty() and not verbose
-    return HumanView(sys.stdout, sys.stderr, live=live, quiet=verbosity == "quiet", verbose=verbose)
+    story = sys.stderr
+    if "GITHUB_ACTIONS" in os.environ:
+        story = cast("TextIO", WithoutCommands(sys.stderr))
+    return HumanView(sys.stdout, story, live=live, quiet=verbosity == "quiet", verbose=verbose)
 
 
 def _fitted(text: str, stream: TextIO) -> str:

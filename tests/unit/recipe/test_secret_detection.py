@@ -60,6 +60,11 @@ def _keys(value: object) -> set[str]:
         ("postgres://app:pw@db.example/x", "password"),
         ("https://:pw@hub.example", "password"),
         ("https://hub.example/x?a=1&token=abc", "query"),
+        ("https://hooks.slack.com/services/T000/B000/XXXX", "webhook"),
+        ("https://discord.com/api/webhooks/123/abc", "webhook"),
+        ("https://acme.webhook.office.com/webhookb2/abc", "webhook"),
+        ("https://hooks.slack.com/docs", ""),
+        ("0123456789abcdef0123456789abcdef01234567", ""),
         ("https://hub.example/x?a=1", ""),
         ("https://user@hub.example", ""),
         ("redis://db:6379/0", ""),
@@ -72,3 +77,19 @@ def _keys(value: object) -> set[str]:
 def test_secret_is_recognised_by_its_form(value: str, what: str) -> None:
     assert bool(secret_in(value)) == bool(what)
     assert what in secret_in(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("WANDB", True),
+        ("TRACKING", True),
+        ("GIT_COMMIT", False),
+        ("MODEL_REVISION", False),
+        ("IMAGE_SHA1", False),
+        ("BUILD_ID", False),
+    ],
+)
+def test_key_of_40_digits_is_recognised_unless_it_is_a_commit(name: str, *, is_secret: bool) -> None:
+    assert bool(secret_in("0123456789abcdef0123456789abcdef01234567", name)) == is_secret
+    assert not secret_in("0123456789abcdef", name)

@@ -225,7 +225,8 @@ def _secrets(partial: ParsedFields) -> Iterator[Problem]:
     pairs = [(path, entry.value) for path, entry in partial.pairs.items()]
     texts += [(path, node.text) for path, node in pairs if isinstance(node, ScalarNode)]
     for path, text in texts:
-        if what := secret_in(text):
+        group, _, name = path.rpartition(".")
+        if what := secret_in(text, name if group == "container.environment" else ""):
             yield partial.problem(path, f"holds {what}", hint)
 
 
