@@ -104,6 +104,15 @@ def test_github_preview_is_planned_deployed_and_ended_by_the_same_inputs(
 
 
 @pytest.mark.long
+def test_down_finds_the_region_of_the_recipe(aws: Emulated, github: GitHub) -> None:
+    write(github, RECIPE + "endpoint: {region: eu-west-1}\n")
+    ok(github.use(command="up", recipe="recipe.yaml"))
+    assert endpoints(aws) == []
+    ended = ok(github.use(command="down", recipe="recipe.yaml", if_missing="fail"))
+    assert "eu-west-1) is deleted" in ended.log
+
+
+@pytest.mark.long
 def test_github_uses_in_one_job_have_files_and_comments_of_their_own(aws: Emulated, github: GitHub) -> None:
     write(github, OVERLAYS)
     first = ok(github.use(command="plan", recipe="recipe.yaml", overlay="prod"))
@@ -283,6 +292,7 @@ def test_gitlab_plans_previews_deploys_and_ends(aws: Emulated, workspace: Path) 
     for _ in range(2):
         ok(gitlab.job("lmi-preview-end", INPUTS, **request))
     assert endpoints(aws) == ["echo"]
+    ok(gitlab.run("lmi pipeline down", {"LMI_PIPELINE_NAME": "echo"}))
     write(gitlab, RECIPE + "engien: vllm\n")
     ok(gitlab.job("lmi-validate", INPUTS, **request), 2)
     (entry,) = json.loads((workspace / "gl-code-quality-report.json").read_text())

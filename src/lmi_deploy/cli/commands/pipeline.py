@@ -30,10 +30,12 @@ from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.deployment_names import preview_name
+from lmi_deploy.domain.recipe_keys import Recipe
 from lmi_deploy.errors import CHANGES_PENDING, LmiError, UsageRefused
 from lmi_deploy.ui.plan_markdown import failure_markdown
 from lmi_deploy.ui.verbosity import VERBOSITY
 from lmi_deploy.ui.view_selection import open_view
+from lmi_deploy.workflows.region_fallback import in_its_region
 from lmi_deploy.workflows.rollback import accept, accepted_before
 from lmi_deploy.workflows.saved_plan import read_plan
 
@@ -168,13 +170,19 @@ class _Inputs:
     @property
     def deployment(self) -> str:
         """The name that these inputs deploy. A recipe that is gone or wrong is not needed for it."""
-        with contextlib.suppress(LmiError):
-            if self.recipe:
-                return read_recipe(self.recipe, overlay=self.overlay or None, sets=self.keys).name
+        if read := self.read():
+            return read.name
         name = self._base_name()
         if not name:
             raise UsageRefused("name: missing", hint="set the input name, or a recipe that can be read")
         return f"{name}-{self.overlay}" if self.overlay else name
+
+    def read(self) -> Recipe | None:
+        """None if the recipe is gone or wrong, or not given."""
+        with contextlib.suppress(LmiError):
+            if self.recipe:
+                return read_recipe(self.recipe, overlay=self.overlay or None, sets=self.keys)
+        return None
 
     @property
     def digest(self) -> str:
@@ -336,10 +344,14 @@ class _Job:
         return code
 
     def down(self) -> int:
-        region = ["--region", self._inputs.region] if self._inputs.region else []
-        name = self._inputs.deployment
+        name, region = self._inputs.deployment, self._inputs.region
+        if not region and (read := self._inputs.read()):
+            if read.endpoint.regions:
+                read = in_its_region(read, open_context(as_json=self._as_json).deps)
+            region = read.endpoint.region or ""
+        where = ["--region", region] if region else []
         self._result |= {"deployment": name, "changed": True}
-        words = ["down", name, *region, "--yes", *self._inputs.waiting]
+        words = ["down", name, *where, "--yes", *self._inputs.waiting]
         return self._lmi(*words, "--if-missing", self._inputs.if_missing)
 
     def _lmi(self, *words: str) -> int:
