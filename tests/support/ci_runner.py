@@ -14,11 +14,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import yaml
 
@@ -59,6 +59,8 @@ class CiRunner:
     folder: Path
     environment: dict[str, str]
     jobs: list[int] = field(default_factory=list)
+    finished: ClassVar[Callable[[str], object]] = print
+    """Gets the log of each job."""
 
     @classmethod
     def of(cls, aws: Emulated, folder: Path, **more: str) -> Self:
@@ -100,6 +102,7 @@ class CiRunner:
     def run(self, script: str, variables: Mapping[str, str], *flags: str) -> Done:
         process = self.begin(script, variables, *flags)
         output, _ = process.communicate(timeout=180)
+        CiRunner.finished(output)
         return Done(process.returncode, output)
 
 
@@ -121,6 +124,7 @@ def cancelled(process: subprocess.Popen[str]) -> tuple[Done, float]:
             break
         except subprocess.TimeoutExpired:
             continue
+    CiRunner.finished(output)
     return Done(process.returncode, output), time.monotonic() - started
 
 
@@ -137,6 +141,7 @@ class GitHub(CiRunner):
         number = len(self.jobs)
         process = self.begun(**inputs)
         output, _ = process.communicate(timeout=180)
+        CiRunner.finished(output)
         written = (self.folder.parent / f"output-{number}").read_text()
         outputs = dict(line.partition("=")[::2] for line in written.splitlines())
         return Done(process.returncode, output, outputs)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,20 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def github(aws: Emulated, workspace: Path) -> GitHub:
     return GitHub.of(aws, workspace)
+
+
+@pytest.fixture(autouse=True)
+def bill(aws: Emulated) -> Iterator[list[str]]:
+    """What is billed after a story is in its last log, with the price or the command that ends it."""
+    logs: list[str] = []
+    CiRunner.finished = logs.append
+    yield logs
+    for name in endpoints(aws):
+        last = logs[-1] if logs else ""
+        said = name in last and ("an hour" in last or f"lmi down {name}" in last)
+        aws.client("sagemaker").delete_endpoint(EndpointName=name)
+        aws.wait_until_deleted(name)
+        assert said, f"{name} is billed, and the last log does not say so:\n{last}"
 
 
 def endpoints(aws: Emulated) -> list[str]:
@@ -146,6 +160,28 @@ def test_github_cancels_a_job_that_waits(aws: Emulated, github: GitHub) -> None:
     assert re.search(r"\$[0-9.]+ an hour", done.log), done.log
     ok(github.use(command="down", name="echo"))
     assert endpoints(aws) == []
+
+
+@pytest.mark.long
+def test_credentials_that_end_in_the_wait_leave_a_price_in_the_log(aws: Emulated, github: GitHub) -> None:
+    aws.fault(SLOW)
+    process = github.begun(command="up", recipe="recipe.yaml")
+    while "echo" not in endpoints(aws):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    expired = {
+        "__type": "ExpiredTokenException",
+        "message": "The security token included in the request is expired",
+    }
+    refused = {"answer": {"status": 400, "body": json.dumps(expired)}}
+    aws.fault({"headers": {"X-Amz-Target": "SageMaker[.]"}, "do": refused, "times": None})
+    output, _ = process.communicate(timeout=120)
+    aws.no_faults()
+    CiRunner.finished(output)
+    assert process.returncode == 1, output
+    assert "lmi down echo" in output
+    assert "$0.23 an hour" in output.split("expired")[-1], output
+    ok(github.use(command="down", recipe="recipe.yaml"))
 
 
 @pytest.mark.long

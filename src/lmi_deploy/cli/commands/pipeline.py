@@ -304,15 +304,17 @@ class _Job:
         inputs = self._inputs
         if inputs.bench and (code := self._lmi("bench", "run", *inputs.bench, "--check-options")):
             return code
-        file, changes = Path(inputs.plan), True
+        file, changes, words = Path(inputs.plan), True, [inputs.plan]
         if not inputs.plan:
             planned = self._planned()
             if planned.code:
                 return planned.code
             file, changes = planned.folder / "plan.json", planned.changes
+            # No user has agreed to this plan: if another job changes the deployment, it may be made again.
+            words = [*([inputs.recipe] if inputs.recipe else []), *inputs.options(inputs.keys), *inputs.limit]
         name = _name_in(file)
         self._result |= {"deployment": name, "changed": changes, "plan": str(file)}
-        if changes and (code := self._lmi("up", str(file), "--yes", *inputs.waiting)):
+        if changes and (code := self._lmi("up", *words, "--yes", *inputs.waiting)):
             return code
         return self._measured(name, file.parent, changed=changes) if inputs.bench else 0
 
