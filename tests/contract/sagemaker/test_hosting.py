@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
+from lmi_deploy.domain.async_requests import AsyncCall, AsyncLimits
 from lmi_deploy.domain.recipe_endpoint_keys import Asynchronous, DataCapture, UpdatePolicy, Vpc
 from lmi_deploy.domain.sagemaker.resource_settings import (
     CandidateVariant,
@@ -15,7 +16,7 @@ from lmi_deploy.domain.sagemaker.resource_settings import (
     ObservedCandidate,
     PoolSettings,
 )
-from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
+from lmi_deploy.errors import Conflict, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.hosting import Hosting
 from tests.support.emulator_process import REGION, Emulated
@@ -365,3 +366,13 @@ def test_quota_error_names_quota_value_and_remedy(aws: Emulated, cloud: Cloud) -
     assert "servicequotas" in caught.value.hint
     assert "request-service-quota-increase --region us-east-1" in caught.value.hint
     assert "--desired-value 2" in caught.value.hint
+
+
+def test_request_whose_answer_is_unreadable_is_not_sent_again(aws: Emulated, cloud: Cloud) -> None:
+    """The model does its work for each one."""
+    garbled = {"answer": {"status": 202, "headers": {"Content-Type": "application/json"}, "body": "<html>"}}
+    aws.fault({"path": "/async-invocations", "do": garbled, "times": 1})
+    call = AsyncCall(input="s3://b/in", inference_id="1", headers=(), limits=AsyncLimits())
+    with pytest.raises(LmiError) as caught:
+        cloud.hosting.invoke_async("chat", call)
+    assert "not found" not in caught.value.message

@@ -104,6 +104,7 @@ class SageMakerRuntime:
             response = self._service(self._access.read_seconds)(
                 "invoke_endpoint_async",
                 what,
+                needs="OutputLocation",
                 EndpointName=name,
                 InputLocation=call.input,
                 InferenceId=call.inference_id,
