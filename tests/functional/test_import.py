@@ -157,7 +157,7 @@ def test_migrate_rewrites_the_recipe_and_reports_the_changes(app: LocalApp) -> N
 @pytest.mark.parametrize(
     ("argv", "what"),
     [
-        (("tiny.yaml", "--to", "0.37.0"), "djl-lmi has no image of version 0.37.0"),
+        (("tiny.yaml", "--to", "0.37.0"), "lmi does not know djl-lmi 0.37.0"),
         (("none.yaml", "--to", "0.36.0"), "none.yaml: No such file or directory"),
         (("a.env", "--to", "0.36.0"), "a.env"),
     ],

@@ -158,7 +158,8 @@ def _entry(family: str, required: str) -> tuple[str, dict[str, Any]]:
             return tag, entry
     output = f": {_ENDED[family]}" if family in _ENDED else ""
     raise Unresolvable(
-        f"{family} has no image of version {required}{output}", hint=f"use one of {', '.join(existing)}"
+        f"lmi does not know {family} {required}{output}",
+        hint=f"use one of {', '.join(existing)}; or name an image that AWS has by its address, in container.image",
     )
 
 

@@ -140,7 +140,7 @@ def test_family_with_one_device_ignores_the_instance() -> None:
         ("djl-fastertransformer", "0.25.0", "DJLServing 0.25 removed FasterTransformer"),
         ("djl-neuronx", "0.35.0", "DJLServing 0.35 removed Neuron"),
         ("djl-tensorrtllm", "0.31.0", "there is no image of 0.31"),
-        ("whisperx", "2", "whisperx has no image of version 2"),
+        ("whisperx", "2", "lmi does not know whisperx 2"),
         ("djl", "0.36.0", "unknown image family 'djl'"),
     ],
 )

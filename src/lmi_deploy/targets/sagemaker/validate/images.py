@@ -22,8 +22,9 @@ from lmi_deploy.recipe.checks.issue import Issue, Rule
 from lmi_deploy.targets.sagemaker.validate.devices import in_words
 
 _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/([^\s:@]+)([:@]\S+)?")
-_TURING = 7.5
-"""Compute capability."""
+_TURING, _HOPPER, _BLACKWELL = 7.5, 9.0, 10.0
+"""Compute capabilities. TEI has no kernel for older GPUs than Turing (its page "Supported models and hardware")."""
+_NEWER = "use a newer type such as ml.g5.xlarge"
 _ANY_REGION = "us-east-1"
 """The list of all published images."""
 
@@ -158,42 +159,52 @@ def _unsupported_devices(recipe: Recipe, machine: Instance) -> str:
     return "an Arm processor" if machine.architecture == "arm64" and not is_wrong else ""
 
 
-def _old_gpus(recipe: Recipe) -> Iterator[Issue]:
-    """CUDA 13 no longer knows GPUs before Turing (NVIDIA's release notes): no kernel of the image runs on them."""
-    if recipe.container.image is not None or _refused(recipe, _ANY_REGION):
-        return
-    cuda = cuda_of(image_of(recipe, _ANY_REGION))
-    if not cuda.startswith("13."):
-        return
-    for machine in chosen(recipe):
-        existing = machine.accelerators
-        if existing and existing.compute_capability and existing.compute_capability < _TURING:
-            what = f"{machine.name} has {existing.name}, which CUDA {cuda} of the image no longer supports"
-            hint = "write container.version: 0.35.0, whose CUDA is 12.8, or use a newer type such as ml.g5.xlarge"
-            yield _complaint("instance_type", what, hint, "container.version", "engine")
-            return
-
-
 def least_capability(recipe: Recipe) -> float | None:
     """The lowest compute capability for which the engine in the recipe's image has kernels; None: unknown."""
+    if recipe.engine == "tei":
+        return _TURING
     server = recipe_server(recipe) if recipe.engine == "vllm" else None
     return vllm_arguments.least_capability(server.image) if server and server.image else None
 
 
-def _kernels(recipe: Recipe) -> Iterator[Issue]:
-    """A GPU of Turing or newer for which the vLLM of LMI's image has no kernel."""
+def _gpus(recipe: Recipe) -> Iterator[Issue]:
+    """A GPU that the image's CUDA, or its engine, does not know: no kernel of it runs there."""
+    known = recipe.container.image is None and not _refused(recipe, _ANY_REGION)
+    cuda = cuda_of(image_of(recipe, _ANY_REGION)) if known else ""
     least = least_capability(recipe)
-    for machine in chosen(recipe) if least else ():
+    for machine in chosen(recipe):
         existing = machine.accelerators
         capability = existing.compute_capability if existing else None
-        if existing and capability and _TURING <= capability < (least or 0):
-            has = f"{machine.name} has {existing.name}, of compute capability {capability:.1f}"
+        if existing is None or capability is None:
+            continue
+        has = f"{machine.name} has {existing.name}"
+        if cuda.startswith("13.") and capability < _TURING:
+            older = "write container.version: 0.35.0, whose CUDA is 12.8, or " * (recipe.engine == "vllm")
+            what, hint = f"{has}, which CUDA {cuda} of the image no longer supports", f"{older}{_NEWER}"
+        elif cuda and _numbers(cuda) < _numbers(_cuda_since(capability)):
             what = (
-                f"{has}, and the vLLM of the image {recipe_server(recipe)} is built for {least:.1f} and newer"
+                f"{has}, which CUDA {cuda} of the image does not know yet: it needs {_cuda_since(capability)}"
             )
-            hint = "use a newer type such as ml.g5.xlarge or ml.g6.xlarge, or engine: accelerate"
-            yield _complaint("instance_type", what, hint, "container.version", "container.image", "engine")
-            return
+            hint = "use an older type such as ml.g5.xlarge, or a newer image"
+        elif least is not None and capability < least:
+            engine = (
+                f"the vLLM of the image {recipe_server(recipe)}" if recipe.engine == "vllm" else recipe.engine
+            )
+            what = f"{has}, of compute capability {capability:.1f}, and {engine} is built for {least:.1f} and newer"
+            hint = f"{_NEWER}, or engine: accelerate"
+        else:
+            continue
+        yield _complaint("instance_type", what, hint, "container.version", "container.image", "engine")
+        return
+
+
+def _cuda_since(capability: float) -> str:
+    """The first CUDA that compiles for such a GPU (NVIDIA's release notes): Hopper, and Blackwell."""
+    return "12.8" if capability >= _BLACKWELL else "11.8" if capability >= _HOPPER else "0"
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
 
 
 def _host(recipe: Recipe) -> Iterator[Issue]:
@@ -216,4 +227,4 @@ def _complaint(path: str, what: str, hint: str, *extra: str) -> Issue:
     return Issue(path=path, what=what, hint=hint, depends_on=extra)
 
 
-RULES: tuple[Rule, ...] = (_version, _old_delivery, _registry, _hardware, _old_gpus, _kernels, _host)
+RULES: tuple[Rule, ...] = (_version, _old_delivery, _registry, _hardware, _gpus, _host)
