@@ -38,15 +38,35 @@ Reason = Callable[[FileEntry], str]
 def files_of(recipe: Recipe, listing: ModelListing) -> WeightsSpec:
     """`select` of the recipe's own model."""
     own_code = recipe.engine == "custom"
-    return select(listing, recipe.files, remote_code=recipe.trust_remote_code, own_code=own_code)
+    in_mistrals = dict(recipe.options).get("load_format") == "mistral"
+    return select(
+        listing,
+        recipe.files,
+        remote_code=recipe.trust_remote_code,
+        own_code=own_code,
+        in_mistrals_format=in_mistrals,
+    )
 
 
-def select(listing: ModelListing, files: Files, *, remote_code: bool, own_code: bool = False) -> WeightsSpec:
+def select(
+    listing: ModelListing,
+    files: Files,
+    *,
+    remote_code: bool,
+    own_code: bool = False,
+    in_mistrals_format: bool = False,
+) -> WeightsSpec:
     """The files to transfer, sorted by path; Unresolvable if no weights would be among them. `own_code`: only the
     user's code knows what its files are, and all go along if none is named as weights usually are.
+    `in_mistrals_format`: vLLM then reads `consolidated*.safetensors` alone (vllm, default_loader.py).
     """
     is_unknown = own_code and not any(entry.path.endswith(WEIGHTS) for entry in listing.files)
-    reason = _own_reason(files) if is_unknown else _reason(listing, files, remote_code=remote_code)
+    if is_unknown:
+        reason = _own_reason(files)
+    elif in_mistrals_format and not (files.allow or files.ignore):
+        reason = _mistral_reason(listing, _reason(listing, files, remote_code=remote_code))
+    else:
+        reason = _reason(listing, files, remote_code=remote_code)
     verdicts = [(entry, reason(entry)) for entry in sorted(listing.files, key=lambda entry: entry.path)]
     chosen = tuple(entry for entry, why in verdicts if not why)
     if not (is_unknown and chosen):
@@ -86,7 +106,7 @@ def _reason(listing: ModelListing, files: Files, *, remote_code: bool) -> Reason
             return _by_pattern(path, files)
         if any(path.startswith(folder) for folder in _FOLDERS) or path.endswith(_OTHER_FRAMEWORKS):
             return "for another framework"
-        if hub_shards and PurePosixPath(path).name.startswith("consolidated"):
+        if hub_shards and _is_consolidated(path):
             return "a duplicate of the sharded weights"
         if path.endswith(PICKLES):
             return _pickle(safetensors=safetensors, allowed=files.allow_pickle)
@@ -95,6 +115,27 @@ def _reason(listing: ModelListing, files: Files, *, remote_code: bool) -> Reason
         return "" if path.endswith(_NEEDED) and not _about(path) else "not needed to serve"
 
     return reason
+
+
+def _mistral_reason(listing: ModelListing, usual: Reason) -> Reason:
+    if not any(_is_consolidated(entry.path) for entry in listing.files):
+        raise Unresolvable(
+            f"options.load_format: mistral reads consolidated.safetensors, and {listing.model_id} does not have it",
+            hint="leave load_format out, or use a repository with weights in Mistral's own format",
+        )
+
+    def reason(entry: FileEntry) -> str:
+        if _is_consolidated(entry.path):
+            return ""
+        if _sharded(entry.path) or entry.path == INDEX:
+            return "not read with load_format mistral"
+        return usual(entry)
+
+    return reason
+
+
+def _is_consolidated(path: str) -> bool:
+    return PurePosixPath(path).name.startswith("consolidated") and path.endswith(".safetensors")
 
 
 def _own_reason(files: Files) -> Reason:

@@ -70,6 +70,28 @@ def test_consolidated_weights_alone_are_selected() -> None:
     assert chosen("config.json", "consolidated.safetensors")[0] == ["config.json", "consolidated.safetensors"]
 
 
+def test_mistrals_own_format_is_selected_if_the_engine_reads_it() -> None:
+    paths = (
+        *("config.json", "consolidated.safetensors", "model-00001-of-00001.safetensors"),
+        *("model.safetensors.index.json", "params.json", "tekken.json"),
+    )
+    found = select(listing(*paths), Files(), remote_code=False, in_mistrals_format=True)
+    assert [file.path for file in found.files] == [
+        *("config.json", "consolidated.safetensors", "params.json", "tekken.json"),
+    ]
+    assert dict(found.left_out) == {"not read with load_format mistral": 2}
+    with pytest.raises(Unresolvable, match=r"reads consolidated\.safetensors, and .* does not have it"):
+        select(
+            listing("config.json", "model.safetensors"), Files(), remote_code=False, in_mistrals_format=True
+        )
+    chosen_by_hand = Files(allow=("*.safetensors",))
+    by_hand = select(listing(*paths), chosen_by_hand, remote_code=False, in_mistrals_format=True)
+    assert [file.path for file in by_hand.files] == [
+        "consolidated.safetensors",
+        "model-00001-of-00001.safetensors",
+    ]
+
+
 def test_code_is_selected_with_trust_remote_code() -> None:
     assert chosen("model.safetensors", "modeling_own.py", code=True)[0] == [
         "model.safetensors",
