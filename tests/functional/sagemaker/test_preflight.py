@@ -12,6 +12,18 @@ PLAIN = "name: tiny\nmodel_id: org/tiny\nengine: accelerate\ninstance_type: ml.g
 ROLE = "arn:aws:iam::111122223333:role/lmi-endpoint"
 
 
+def test_version_and_candidate_of_one_type_need_its_quota_together(app: CloudApp) -> None:
+    shadow = "endpoint: {candidate: {set: {options.dtype: fp32}, shadow_percent: 50, count: 2}}\n"
+    write_recipe(PLAIN + "endpoint: {count: 2}\n")
+    app.up()
+    write_recipe(PLAIN + shadow.replace("{candidate", "{count: 2, candidate"))
+    app.cloud.account_state.quotas["ml.g5.xlarge"] = 3.0
+    refused = app.lmi("up", "--yes")
+    assert (refused.code, 'endpoint usage" in us-east-1 is 3' in refused.err) == (1, True), refused.err
+    app.cloud.account_state.quotas["ml.g5.xlarge"] = 6.0  # while the fleet is replaced, both are counted
+    assert app.lmi("up", "--yes").code == 0
+
+
 def test_all_problems_are_reported_together(app: CloudApp) -> None:
     write_recipe(PLAIN)
     app.cloud.roles.distrusting[ROLE] = "its trust policy does not let SageMaker assume it"

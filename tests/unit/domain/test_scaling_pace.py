@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lmi_deploy.domain.recipe_scaling_keys import ScheduledBounds
 from lmi_deploy.domain.sagemaker.scaling_requests import scaling_from, tracking_requests
 from lmi_deploy.domain.sagemaker.scaling_settings import Scaling, differs
 
@@ -55,3 +57,12 @@ def test_pace_of_every_policy_is_that_of_all() -> None:
     live = scaling_from(BOUNDS, [*found.values()], [])
     assert (live.scale_in_cooldown, live.uneven) == (60, ())
     assert differs(live, DESIRED)
+
+
+def test_action_for_one_moment_is_no_drift_when_it_is_over() -> None:
+    """Application Auto Scaling removes it then; one that repeats would still be there."""
+    once = ScheduledBounds(name="launch", schedule="at(2026-12-01T08:00:00)", min=2)
+    nightly = ScheduledBounds(name="night", schedule="cron(0 20 ? * * *)", max=1)
+    desired = replace(DESIRED, scheduled=(once, nightly))
+    assert not differs(replace(DESIRED, scheduled=(nightly,)), desired)
+    assert differs(replace(DESIRED, scheduled=(once,)), desired)
