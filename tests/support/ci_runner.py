@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -212,16 +212,17 @@ def gitlab_jobs(inputs: Mapping[str, str]) -> dict[str, Any]:
 
 class CodeBuild(CiRunner):
     def build(self, event: str = "", trigger: str = "", **more: str) -> Done:
+        done = self.run(*self.job(event, trigger, **more))
+        spec = yaml.safe_load((ROOT / "ci" / "buildspec.yml").read_text())
+        missing = [file for file in spec["artifacts"]["files"] if not (self.folder / file).exists()]
+        assert not missing, "CodeBuild fails a project with S3 artifacts"
+        return done
+
+    def job(self, event: str = "", trigger: str = "", **more: str) -> tuple[str, dict[str, str]]:
+        """The shell of a build, and its variables."""
         spec = yaml.safe_load((ROOT / "ci" / "buildspec.yml").read_text())
         (script,) = spec["phases"]["build"]["commands"]
         webhook = {"CODEBUILD_WEBHOOK_EVENT": event, "CODEBUILD_WEBHOOK_TRIGGER": trigger} if event else {}
         system = {"CODEBUILD_BUILD_ID": "lmi:1", "CODEBUILD_SRC_DIR": str(self.folder)}
         own = {"LMI_PIPELINE_RECIPE": "recipe.yaml", "LMI_PIPELINE_NAME": "echo"}
-        done = self.run(script, {**system, **spec["env"]["variables"], **own, **webhook, **more})
-        missing = [file for file in spec["artifacts"]["files"] if not (self.folder / file).exists()]
-        assert not missing, "CodeBuild fails a project with S3 artifacts"
-        return done
-
-
-def lines(log: str, start: str) -> Sequence[str]:
-    return [line for line in log.splitlines() if line.startswith(start)]
+        return script, {**system, **spec["env"]["variables"], **own, **webhook, **more}

@@ -37,7 +37,8 @@ EXIT_ADVICE: dict[int, str] = {
     3: "attach the report file to a bug report",
     4: "`plan --exit-code`: run `lmi up`. `status`: the deployment is drifted, starting or absent. `invoke --result`: "
     "ask again later",
-    5: "nothing was changed; follow the message; for a stale plan, run `lmi plan` again",
+    5: "nothing was changed; follow the message; for a stale plan, run `lmi plan` again. With `--json`, `error.kind` "
+    "is Locked, StalePlan, OverBudget, NotOwned, or Refused for anything else",
     6: "do not retry blindly: the source or the copy is damaged",
     7: "a measured objective was not met, or cannot be judged because the report is INVALID",
     8: "measure longer, or accept it with `--undecided pass`",

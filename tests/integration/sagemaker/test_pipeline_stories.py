@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.deployment_names import MAX_NAME, NAME, preview_name
-from tests.support.ci_runner import RECIPE, CiRunner, CodeBuild, Done, GitHub, GitLab, cancelled, gitlab_jobs
+from tests.support.ci_runner import (
+    GRACE,
+    RECIPE,
+    CiRunner,
+    CodeBuild,
+    Done,
+    GitHub,
+    GitLab,
+    cancelled,
+    gitlab_jobs,
+)
 from tests.support.emulator_process import Emulated
 
 OVERLAYS = RECIPE + "overlays:\n  prod: {options: {threads: 2}}\n  staging: {options: {threads: 3}}\n"
@@ -44,6 +54,7 @@ def bill(aws: Emulated) -> Iterator[list[str]]:
     logs: list[str] = []
     CiRunner.finished = logs.append
     yield logs
+    aws.no_faults()
     for name in endpoints(aws):
         last = logs[-1] if logs else ""
         said = name in last and ("an hour" in last or f"lmi down {name}" in last)
@@ -131,7 +142,8 @@ def test_github_uses_in_one_job_have_files_and_comments_of_their_own(aws: Emulat
     write(github, OVERLAYS)
     first = ok(github.use(command="plan", recipe="recipe.yaml", overlay="prod"))
     second = ok(github.use(command="plan", recipe="recipe.yaml", overlay="staging"))
-    third = ok(github.use(command="plan", recipe="recipe.yaml", set="options.threads=4"))
+    several = "\n options.threads=4 \n\nendpoint.count=2\n"
+    third = ok(github.use(command="plan", recipe="recipe.yaml", set=several))
     files = {done.outputs["plan"] for done in (first, second, third)}
     marks = {Path(done.outputs["comment"]).read_text().splitlines()[0] for done in (first, second, third)}
     assert (len(files), len(marks)) == (3, 3)
@@ -366,6 +378,60 @@ def test_codebuild_plans_previews_deploys_the_branch_and_ends(aws: Emulated, wor
     assert "set LMI_JOB" in ok(codebuild.build(), 2).log
     ok(codebuild.build(LMI_JOB="down"))
     assert endpoints(aws) == []
+
+
+@pytest.mark.long
+def test_build_that_is_stopped_reaches_lmi(aws: Emulated, workspace: Path) -> None:
+    codebuild = CodeBuild.of(aws, workspace)
+    aws.fault(SLOW)
+    process = codebuild.begin(*codebuild.job("PUSH", "branch/main"))
+    while "echo" not in endpoints(aws):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    process.terminate()
+    output, _ = process.communicate(timeout=30)
+    CiRunner.finished(output)
+    assert (process.returncode, "lmi down echo" in output) == (130, True), output
+    ok(codebuild.build(LMI_JOB="down"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "PutObject",
+        "CreateModel",
+        "CreateEndpointConfig",
+        "CreateEndpoint",
+        "DescribeEndpoint",
+        "InvokeEndpoint",
+    ],
+)
+def test_github_cancels_a_job_at_any_step(aws: Emulated, github: GitHub, operation: str) -> None:
+    where: dict[str, object] = {
+        "PutObject": {"method": "PUT", "path": "artifacts/"},
+        "InvokeEndpoint": {"path": "/endpoints/echo/invocations"},
+    }.get(operation, {"headers": {"X-Amz-Target": f"{operation}$"}})
+    aws.fault({**where, "do": {"hang": {"seconds": 60}}, "name": operation})
+    process = github.begun(command="up", recipe="recipe.yaml")
+    while not any(rule["fired"] for rule in aws.get("/_faults")["rules"]):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    done, seconds = cancelled(process)
+    aws.no_faults()
+    assert (done.code, seconds < GRACE + 2.5) == (130, True), done.log
+    ok(github.use(command="down", recipe="recipe.yaml"))
+    assert endpoints(aws) == []
+
+
+@pytest.mark.landing
+def test_fork_without_credentials_is_validated(aws: Emulated, github: GitHub) -> None:
+    for name in [key for key in github.environment if key.startswith("AWS_")]:
+        del github.environment[name]
+    ok(github.use(command="validate", recipe="recipe.yaml"))
+    write(github, RECIPE + "engien: vllm\n")
+    wrong = ok(github.use(command="validate", recipe="recipe.yaml"), 2)
+    assert "::error file=recipe.yaml,line=7" in wrong.log
 
 
 @pytest.mark.parametrize(

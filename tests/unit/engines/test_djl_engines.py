@@ -130,7 +130,7 @@ def test_servers_before_djl_lmi_are_in_the_deepspeed_images() -> None:
     assert engine_image("lmi-dist", "0.27.0", REGION).tag == "0.27.0-deepspeed0.12.6-cu121"
     assert engine_image("lmi-dist", "0.28.0", REGION).tag.startswith("0.28.0-lmi10")
     assert engine_image("accelerate", "0.21.0", REGION).tag == "0.21.0-deepspeed0.8.3-cu117"
-    with pytest.raises(Unresolvable, match="djl-lmi has no image"):
+    with pytest.raises(Unresolvable, match="lmi does not know djl-lmi"):
         engine_image("vllm", "0.21.0", REGION)
 
 
