@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,6 +26,8 @@ LIMIT = 240.0
 """Seconds that the tests of one layer may take for one mutant: a hang counts as found."""
 FIRST = 25
 """Tests of a layer that are run before its others: those of which most is in the changed file."""
+QUICK = 1.0
+"""Seconds; a slower test of a layer is run after all quicker ones."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 NO_TESTS = 5
 SURVIVED = "survived"
@@ -59,7 +61,7 @@ class Worktree:
         tests = tests or executed.tests(mutant.file, None)
         path.write_text(mutant.applied(original), "utf-8")
         try:
-            for layer, part in _parts(tests):
+            for layer, part in _parts(tests, executed.seconds):
                 if failed := self._fails(part, tier):
                     return failed if failed.startswith("tests/") else f"{layer}: {failed}"
         finally:
@@ -103,19 +105,18 @@ class Worktree:
         return found[1] if found else f"pytest ended with {done.returncode}"
 
 
-def _parts(tests: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """What is run at once, nearest layer first. What the fixture of a whole file executes is recorded with the first of
-    its tests alone: at last all tests of these files are run.
+def _parts(tests: list[str], seconds: Mapping[str, float]) -> Iterator[tuple[str, list[str]]]:
+    """What is run at once: nearest layer first, and of a layer the slow ones last. What the fixture of a whole file
+    executes is recorded with the first of its tests alone: at last all tests of these files are run.
     """
     of_layer = {
         name: [test for test in tests if layer_of(test) == number] for number, name in enumerate(LAYERS)
     }
     for layer, here in of_layer.items():
-        # A crash matrix executes every line, and takes a minute; fakes of AWS answer faster than servers start.
-        last = [test for test in here if "crash" in test]
-        others = [test for test in here if "crash" not in test]
-        others[FIRST:] = sorted(others[FIRST:], key=lambda test: "/functional/sagemaker/" not in test)
-        parts = (others[:FIRST], others[FIRST : 5 * FIRST], others[5 * FIRST :], last)
+        quick = [test for test in here if seconds.get(test, 0) < QUICK]
+        slow = [test for test in here if test not in quick]
+        others = sorted(quick[FIRST:], key=lambda test: seconds.get(test, 0))
+        parts = (quick[:FIRST], others[: 8 * FIRST], others[8 * FIRST :], slow)
         yield from ((layer, part) for part in parts if part)
     for layer, here in of_layer.items():
         if here:
@@ -160,7 +161,8 @@ def run(mutants: Iterable[Mutant], results: Results, *, tier: str, jobs: int) ->
             trees.put(tree)
 
     with ThreadPoolExecutor(jobs) as pool:
-        for mutant, test, seconds in pool.map(one, mutants):
+        for done in as_completed([pool.submit(one, mutant) for mutant in mutants]):
+            mutant, test, seconds = done.result()
             results.add(mutant, test)
             print(f"{seconds:6.1f} s  {mutant.id}: {test}", flush=True)
     while not trees.empty():

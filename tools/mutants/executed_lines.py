@@ -34,10 +34,18 @@ data_file = {FOLDER / "coverage"}
 patch = subprocess
 disable_warnings = no-data-collected,module-not-measured,couldnt-parse,module-not-imported
 """
+DURATIONS = FOLDER / "recording" / "durations"
+"""A line for each test: its name and its seconds."""
 PLUGIN = f"""\
 import os
 
 import coverage
+
+
+def pytest_runtest_logreport(report):
+    if "PYTEST_XDIST_WORKER" not in os.environ and report.when == "call":
+        with open("{DURATIONS}", "a") as file:
+            file.write(report.nodeid.split("[")[0] + " " + str(report.duration) + "\\n")
 
 
 def pytest_runtest_logstart(nodeid, location):
@@ -59,6 +67,8 @@ class ExecutedLines:
 
     by_line: dict[str, dict[int, list[str]]]
     total: dict[str, int]
+    seconds: dict[str, float]
+    """Of each test, in the recorded run."""
 
     @classmethod
     def read(cls) -> ExecutedLines:
@@ -68,7 +78,7 @@ class ExecutedLines:
             file: {int(line): [names[number] for number in tests] for line, tests in lines.items()}
             for file, lines in content["lines"].items()
         }
-        return cls(by_line, dict(zip(names, content["total"], strict=True)))
+        return cls(by_line, dict(zip(names, content["total"], strict=True)), content["seconds"])
 
     def tests(self, file: str, lines: Iterable[int] | None) -> list[str]:
         """Those that execute one of the lines (None: any line of the file): nearest layer first, then by how much of
@@ -120,7 +130,12 @@ def write_map(settings: Path) -> None:
         file: {line: [numbers[test] for test in tests] for line, tests in of_file.items()}
         for file, of_file in found.items()
     }
-    MAP.write_text(json.dumps({"lines": lines, "tests": [*total], "total": [*total.values()]}))
+    seconds: dict[str, float] = defaultdict(float)
+    for row in DURATIONS.read_text().splitlines():
+        name, _, duration = row.rpartition(" ")
+        seconds[name] += float(duration)
+    content = {"lines": lines, "tests": [*total], "total": [*total.values()], "seconds": seconds}
+    MAP.write_text(json.dumps(content))
 
 
 def _tests_by_line(data: CoverageData, file: str) -> dict[int, list[str]]:

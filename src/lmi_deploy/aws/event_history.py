@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from lmi_deploy.aws.client import AwsConnection, Service
@@ -18,6 +19,12 @@ from lmi_deploy.ports.event_history import EndpointCall
 _DEPLOYS: Final = ("CreateEndpoint", "UpdateEndpoint")
 _SCALES: Final = "UpdateEndpointWeightsAndCapacities"
 _CREATES: Final = "CreateEndpointConfig"
+
+
+_MOST: Final = 200
+"""Events of each kind that are read, of the whole account and region: in an account with more, the older ones are
+missing.
+"""
 
 
 class CloudTrailEvents:
@@ -50,7 +57,7 @@ class CloudTrailEvents:
             items="Events",
             LookupAttributes=[{"AttributeKey": "EventName", "AttributeValue": name}],
         )
-        for one in pages:
+        for one in islice(pages, _MOST):
             event = json.loads(one["CloudTrailEvent"])
             if "errorCode" not in event:
                 yield moment(one["EventTime"]), event

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 
+from lmi_deploy.errors import UsageRefused
+
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME = 48
+_LEAST_ROOM = 8
+"""For a digest of a branch, and one character of its name."""
 
 
 def name_for(model_id: str) -> str:
@@ -24,6 +28,11 @@ def preview_name(base: str, branch: str, overlay: str = "") -> str:
     """
     word = re.sub(r"[^a-z0-9]+", "-", branch.lower()).strip("-")
     room = MAX_NAME - len(base) - 1 - (len(overlay) + 1 if overlay else 0)
+    if room < _LEAST_ROOM:
+        raise UsageRefused(
+            f"{base}: too long for previews, whose names have {MAX_NAME} characters at most",
+            hint=f"use a name of at most {MAX_NAME - 1 - _LEAST_ROOM} characters, with the overlay",
+        )
     if word != branch or len(word) > room:
         mark = hashlib.sha256(branch.encode()).hexdigest()[:6]
         word = f"{word[: room - 7].strip('-')}-{mark}".strip("-")

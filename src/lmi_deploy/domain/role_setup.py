@@ -54,6 +54,8 @@ def lacking(policies: Iterable[Document], rights: Document) -> Document:
 
 def _gives(statement: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Whether it allows the same actions, under no further condition."""
+    if statement.get("Effect") != "Allow":
+        return False
     actions = {*_listed(statement.get("Action", []))}
     return actions >= {*_listed(wanted["Action"])} and statement.get("Condition") in (
         None,

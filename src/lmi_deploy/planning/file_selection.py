@@ -15,6 +15,7 @@ from lmi_deploy.errors import Unresolvable
 
 INDEX = "model.safetensors.index.json"
 """The list of a model's safetensors files."""
+_CONSOLIDATED_INDEX = "consolidated.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 WEIGHTS = (".safetensors", *PICKLES)
 GRAPHS = (".onnx", ".plan", ".engine")
@@ -106,7 +107,7 @@ def _reason(listing: ModelListing, files: Files, *, remote_code: bool) -> Reason
             return _by_pattern(path, files)
         if any(path.startswith(folder) for folder in _FOLDERS) or path.endswith(_OTHER_FRAMEWORKS):
             return "for another framework"
-        if hub_shards and _is_consolidated(path):
+        if hub_shards and PurePosixPath(path).name.startswith("consolidated"):
             return "a duplicate of the sharded weights"
         if path.endswith(PICKLES):
             return _pickle(safetensors=safetensors, allowed=files.allow_pickle)
@@ -125,7 +126,7 @@ def _mistral_reason(listing: ModelListing, usual: Reason) -> Reason:
         )
 
     def reason(entry: FileEntry) -> str:
-        if _is_consolidated(entry.path):
+        if _is_consolidated(entry.path) or PurePosixPath(entry.path).name == _CONSOLIDATED_INDEX:
             return ""
         if _sharded(entry.path) or entry.path == INDEX:
             return "not read with load_format mistral"

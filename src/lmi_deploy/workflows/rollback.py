@@ -90,15 +90,21 @@ def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) 
             raise interrupted(ref, deps, hint=_BACK) from None
 
 
-def accept(ref: DeploymentRef, deps: Dependencies) -> str:
-    """What serves now is accepted; its name, or empty text without a record."""
+def serving(ref: DeploymentRef, deps: Dependencies) -> str:
+    """The generation that serves; empty without a record, or while another one is pending."""
+    record = deps.targets[ref.target].read_record(ref)
+    return record.current.server if record and record.current and not record.coming else ""
+
+
+def accept(ref: DeploymentRef, deps: Dependencies, server: str) -> bool:
+    """This generation is accepted, if it still serves: another job may have deployed since."""
     with locked(ref, deps):
-        record = deps.targets[ref.target].read_record(ref)
-        current = record.current if record else None
-        if current is None:
-            return ""
-        deps.journal(ref).accept(current.server)
-        return current.server
+        observed = deps.targets[ref.target].observe(ref)
+        record = observed.record
+        if record is None or record.coming or record.current is None or record.current.server != server:
+            return False
+        journal_of(observed, deps).accept(server)
+        return True
 
 
 def accepted_before(ref: DeploymentRef, deps: Dependencies) -> str:

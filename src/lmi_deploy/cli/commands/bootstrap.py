@@ -14,7 +14,7 @@ from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.shared_options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.shared_policies import shared_option, shared_prefix
 from lmi_deploy.domain.role_setup import ObservedSetup, SetupStep, WantedSetup, removal_steps, setup_steps
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.targets.sagemaker.permissions.bootstrap_policy import bootstrap_policy
 from lmi_deploy.targets.sagemaker.permissions.pipeline_identity import EXAMPLE, parse_pipeline
 from lmi_deploy.targets.sagemaker.permissions.rights_in_use import rights_in_use
@@ -122,7 +122,7 @@ def _with_rights(
 ) -> tuple[WantedSetup, list[UnneededRight]]:
     """With the rights of what runs, and without `prune` all that is allowed already; and what is more than needed."""
     view, deps = context.view, context.deps
-    in_use = rights_in_use(generations_of(existing, deps, view.note))
+    in_use = rights_in_use(generations_of(existing, deps, _refuse if prune else view.note))
     needed = with_rights_in_use(wanted, observed, in_use)
     unneeded = [*not_needed(needed, observed)]
     for policy, statement in unneeded:
@@ -134,6 +134,13 @@ def _with_rights(
     if unneeded:
         view.note("other deployments may need it; --prune removes what nothing that runs needs")
     return with_rights_in_use(with_what_is_allowed(wanted, observed), observed, in_use), unneeded
+
+
+def _refuse(unknown: str) -> None:
+    raise Refused(
+        f"{unknown}; --prune could remove what it needs",
+        hint="read it with other credentials, or leave --prune out: nothing was changed",
+    )
 
 
 def _ask(steps: Sequence[SetupStep], view: View, *, sign: str, account: str, yes: bool) -> None:

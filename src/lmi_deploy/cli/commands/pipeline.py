@@ -10,33 +10,37 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import os
 import secrets
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from lmi_deploy.api.deployment_lookup import TargetOptions, find_deployment
 from lmi_deploy.api.recipe_loading import read_recipe
 from lmi_deploy.cli.ci_system import CiSystem
 from lmi_deploy.cli.command_group import lmi
-from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.context import LOCK_TIMEOUT, open_context
 from lmi_deploy.cli.error_boundary import run
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.shared_options import json_option
 from lmi_deploy.domain.deployment_names import preview_name
+from lmi_deploy.domain.recipe_key_types import Seconds
 from lmi_deploy.domain.recipe_keys import Recipe
+from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import CHANGES_PENDING, LmiError, UsageRefused
 from lmi_deploy.ui.plan_markdown import failure_markdown
 from lmi_deploy.ui.verbosity import VERBOSITY
 from lmi_deploy.ui.view_selection import open_view
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.extend import read_duration
 from lmi_deploy.workflows.region_fallback import in_its_region
-from lmi_deploy.workflows.rollback import accept, accepted_before
+from lmi_deploy.workflows.rollback import accept, accepted_before, serving
 from lmi_deploy.workflows.saved_plan import read_plan
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,7 +57,8 @@ _REPORTS: Final = {
 def _input(name: str, text: str, **more: Any) -> Callable[[F], F]:
     """An option, or the variable LMI_PIPELINE_NAME: a variable that is empty is not given."""
     variable = f"LMI_PIPELINE_{name.upper().replace('-', '_')}"
-    return click.option(f"--{name}", envvar=variable, show_envvar=True, help=text, **{"default": "", **more})
+    shown = {"show_default": bool(more.get("default")), "show_envvar": True}
+    return click.option(f"--{name}", envvar=variable, help=text, **{"default": "", **shown, **more})
 
 
 _INPUTS: Final = (
@@ -79,7 +84,13 @@ _INPUTS: Final = (
         "folder",
         "Where plan.json, plan.md and comment.md are written; by default a new one in the system's folder.",
     ),
-    _input("region", "The AWS region, where neither recipe nor AWS_REGION says it."),
+    _input("region", "The AWS region, if neither the recipe nor AWS_REGION names it."),
+    _input(
+        "take-over",
+        "up: true also replaces what a recipe of another file or repository deployed under this name.",
+        type=click.BOOL,
+        default="false",
+    ),
     _input(
         "if-missing",
         "down: if there is no such deployment in any region.",
@@ -91,7 +102,7 @@ _INPUTS: Final = (
 
 @click.command("pipeline")
 @click.argument("job", type=click.Choice(["validate", "plan", "up", "down"]))
-def command(*, job: str, as_json: bool, **given: str) -> int:
+def command(*, job: str, as_json: bool, **given: Any) -> int:
     """Do a JOB of a CI pipeline: validate, plan, up or down.
 
     The inputs are options, or variables of the job: LMI_PIPELINE_RECIPE for --recipe. The same inputs always mean the
@@ -101,8 +112,13 @@ def command(*, job: str, as_json: bool, **given: str) -> int:
     validate: the recipes alone, without network. plan: also what `up` would change; the plan is kept for a later `up
     --plan` and for a comment. up: the same, then `lmi up` and the bench; what misses its objective is taken back.
     """
+    inputs = _Inputs.of(given)
+    if inputs.region:
+        os.environ.setdefault("AWS_REGION", inputs.region)
+    seconds = read_duration(inputs.lock_timeout, Seconds(0, 86_400))
+    click.get_current_context().meta[LOCK_TIMEOUT] = seconds
     system = CiSystem.of({} if as_json else os.environ, Path.cwd())
-    return _Job(_Inputs.of(given), system, as_json=as_json).run(job)
+    return _Job(inputs, system, as_json=as_json).run(job)
 
 
 for _option in (*_INPUTS, json_option):
@@ -124,17 +140,19 @@ class _Inputs:
     plan: str
     folder: str
     region: str
+    take_over: bool
     if_missing: str
 
     @classmethod
-    def of(cls, given: dict[str, str]) -> _Inputs:
+    def of(cls, given: dict[str, Any]) -> _Inputs:
         try:
-            bench = tuple(shlex.split(given.pop("bench"), comments=True))
+            bench = tuple(shlex.split("\n".join(_lines(given.pop("bench")))))
         except ValueError as wrong:
             raise UsageRefused(f"bench: {wrong}", hint="close the quotation mark") from None
         recipes, sets = _lines(given.pop("recipe")), _lines(given.pop("set"))
-        others = {key: value.strip() for key, value in given.items()}
-        return cls(recipes=recipes, sets=sets, bench=bench, **others)
+        take_over = bool(given.pop("take_over"))
+        others: dict[str, str] = {key: value.strip() for key, value in given.items()}
+        return cls(recipes=recipes, sets=sets, bench=bench, take_over=take_over, **others)
 
     @property
     def recipe(self) -> str | None:
@@ -168,6 +186,10 @@ class _Inputs:
         return ["--lock-timeout", self.lock_timeout]
 
     @property
+    def taking_over(self) -> list[str]:
+        return ["--take-over"] if self.take_over else []
+
+    @property
     def deployment(self) -> str:
         """The name that these inputs deploy. A recipe that is gone or wrong is not needed for it."""
         if read := self.read():
@@ -199,7 +221,9 @@ class _Inputs:
 
 
 def _lines(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (line.strip() for line in text.splitlines())))
+    """Without blank ones, and without comments."""
+    lines = (line.strip() for line in text.splitlines())
+    return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -267,7 +291,7 @@ class _Job:
         self._publish(folder)
         if not code:
             file = folder / "plan.json"
-            self._result |= {"deployment": _name_in(file), "changed": changes, "plan": str(file)}
+            self._result |= {"deployment": _planned_ref(file).name, "changed": changes, "plan": str(file)}
             _append("GITHUB_OUTPUT", f"pending={str(changes).lower()}\nplan={file}\n")
         return _Planned(code=code, folder=folder, changes=changes)
 
@@ -277,7 +301,7 @@ class _Job:
         folder = Path(self._inputs.folder or Path(temporary) / f"lmi-{self._inputs.digest}")
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            for name in ("plan.json", "plan.md", "comment.md", "bench.md"):
+            for name in ("plan.json", "plan.md", "comment.md", "bench.md", "bench.json"):
                 (folder / name).unlink(missing_ok=True)
         return folder
 
@@ -304,57 +328,91 @@ class _Job:
         inputs = self._inputs
         if inputs.bench and (code := self._lmi("bench", "run", *inputs.bench, "--check-options")):
             return code
-        file, changes, words = Path(inputs.plan), True, [inputs.plan]
+        file, changes, words = Path(inputs.plan), True, [inputs.plan, *inputs.limit]
         if not inputs.plan:
             planned = self._planned()
             if planned.code:
                 return planned.code
             file, changes = planned.folder / "plan.json", planned.changes
             # No user has agreed to this plan: if another job changes the deployment, it may be made again.
-            words = [*([inputs.recipe] if inputs.recipe else []), *inputs.options(inputs.keys), *inputs.limit]
-        name = _name_in(file)
-        self._result |= {"deployment": name, "changed": changes, "plan": str(file)}
-        if changes and (code := self._lmi("up", *words, "--yes", *inputs.waiting)):
+            recipe = [inputs.recipe] if inputs.recipe else []
+            words = [*recipe, *inputs.options(inputs.keys), *inputs.limit, *inputs.taking_over]
+        ref = _planned_ref(file)
+        self._result |= {"deployment": ref.name, "changed": changes, "plan": str(file)}
+        # Without a change too: it settles what an earlier job left, and sends the probe.
+        if code := self._lmi("up", *words, "--yes", *inputs.waiting):
             return code
-        return self._measured(name, file.parent, changed=changes) if inputs.bench else 0
+        return self._measured(self._located(ref), file.parent, changed=changes) if inputs.bench else 0
 
-    def _measured(self, name: str, folder: Path, *, changed: bool) -> int:
+    def _located(self, ref: DeploymentRef) -> DeploymentRef:
+        """A recipe with several regions may have left the planned one."""
+        read = None if self._inputs.plan else self._inputs.read()
+        if read and read.endpoint.regions:
+            region = in_its_region(read, self._deps()).endpoint.region or ""
+            return replace(ref, region=region, bucket=read.endpoint.bucket or "")
+        return ref
+
+    def _measured(self, ref: DeploymentRef, folder: Path, *, changed: bool) -> int:
         """What misses its objective is taken back: to what a pipeline accepted last, or, if this job deployed it, to
-        what served before it.
+        what served before it. Nothing is done to what another job has deployed since.
         """
-        report, missed = folder / "bench.md", self._inputs.on_missed
-        code = self._lmi("bench", "run", name, *self._inputs.bench, "--markdown", str(report))
-        if report.exists():
-            _append("GITHUB_STEP_SUMMARY", report.read_text("utf-8"))
-        deps = open_context(as_json=self._as_json).deps
-        ref = find_deployment(name, deps, TargetOptions(region=self._inputs.region))
+        deps, missed = self._deps(), self._inputs.on_missed
+        served, where = serving(ref, deps), _where(ref)
+        own_output = {"-o", "--output"} & {word.partition("=")[0] for word in self._inputs.bench}
+        report, markdown = folder / "bench.json", folder / "bench.md"
+        output = [] if own_output else ["--output", str(report)]
+        words = ["bench", "run", ref.name, *where, *self._inputs.bench, *output]
+        code = self._lmi(*words, "--markdown", str(markdown))
+        if markdown.exists():
+            _append("GITHUB_STEP_SUMMARY", markdown.read_text("utf-8"))
+        if not own_output and _is_interrupted(report):
+            self._warn(
+                f"{ref.name} was not measured to the end, and not accepted: it serves, and costs money"
+            )
+            return 130
         if code == 0:
-            accept(ref, deps)
+            if not accept(ref, deps, served):
+                self._warn(f"{ref.name}: another job has deployed since; nothing was accepted")
             return 0
+        if code in _MISSED and missed != "keep" and serving(ref, deps) != served:
+            self._warn(f"{ref.name}: another job has deployed since; nothing was taken back")
+            return code
         if code in _MISSED and missed == "down":
-            self._lmi("down", name, "--yes", *self._inputs.waiting)
+            self._lmi("down", ref.name, *where, "--yes", *self._inputs.waiting)
             return code
         earlier = accepted_before(ref, deps)
         if code in _MISSED and missed == "rollback" and (earlier or changed):
             to = ["--to", earlier] if earlier else []
-            if self._lmi("rollback", name, *to, "--yes", *self._inputs.waiting):
+            words = [
+                "rollback",
+                ref.name,
+                *where,
+                *to,
+                "--if-serving",
+                served,
+                "--yes",
+                *self._inputs.waiting,
+            ]
+            if self._lmi(*words):
                 again = f"It still runs and costs money: {ref.command('down')} deletes it"
-                self._warn(f"{name} was not rolled back (see above). {again}")
+                self._warn(f"{ref.name} was not rolled back (see above). {again}")
         elif changed or earlier:
             back = ref.command("rollback")
-            self._warn(f"{name} serves a version that was not accepted: {back} takes it back")
+            self._warn(f"{ref.name} serves a version that was not accepted: {back} takes it back")
         return code
 
     def down(self) -> int:
-        name, region = self._inputs.deployment, self._inputs.region
-        if not region and (read := self._inputs.read()):
+        name, where = self._inputs.deployment, []
+        if read := self._inputs.read():
             if read.endpoint.regions:
-                read = in_its_region(read, open_context(as_json=self._as_json).deps)
-            region = read.endpoint.region or ""
-        where = ["--region", region] if region else []
+                read = in_its_region(read, self._deps())
+            where = ["--region", read.endpoint.region] if read.endpoint.region else []
         self._result |= {"deployment": name, "changed": True}
         words = ["down", name, *where, "--yes", *self._inputs.waiting]
         return self._lmi(*words, "--if-missing", self._inputs.if_missing)
+
+    def _deps(self) -> Dependencies:
+        return open_context(as_json=self._as_json).deps
 
     def _lmi(self, *words: str) -> int:
         """Another command, in this process: a signal reaches it."""
@@ -381,11 +439,22 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _name_in(file: Path) -> str:
+def _planned_ref(file: Path) -> DeploymentRef:
     try:
-        return read_plan(file.read_bytes(), str(file)).spec.name
+        return read_plan(file.read_bytes(), str(file)).spec.ref
     except OSError as reason:
         raise UsageRefused(f"{file}: {reason.strerror}", hint="`lmi pipeline plan` writes one") from None
+
+
+def _where(ref: DeploymentRef) -> list[str]:
+    return ["--target", "local"] if ref.is_here else ["--target", "sagemaker", "--region", ref.region]
+
+
+def _is_interrupted(report: Path) -> bool:
+    try:
+        return bool(json.loads(report.read_bytes())["interrupted"])
+    except (OSError, ValueError, KeyError):
+        return False
 
 
 def _append(variable: str, text: str) -> None:

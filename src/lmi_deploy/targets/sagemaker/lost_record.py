@@ -5,6 +5,7 @@ changed it and when, from CloudTrail, where these credentials may read that.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.djl_serving import SERVING_PROPERTIES
@@ -112,7 +113,9 @@ class _Described:
 
     def generation(self, ref: DeploymentRef, store: ObjectStore) -> Generation:
         settings, artifact = self.config.settings, self.model.settings.artifact.rstrip("/").rpartition("/")[2]
-        properties = store.get(f"{artifact_prefix(ref.name, artifact)}{SERVING_PROPERTIES}")
+        properties = None
+        with suppress(AccessError, CloudError):  # who may not read it can still delete the deployment
+            properties = store.get(f"{artifact_prefix(ref.name, artifact)}{SERVING_PROPERTIES}")
         return Generation(
             server=self.config.name,
             spec=self.tagged.tag(TAG_SPEC),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from lmi_deploy.domain.default_bucket import default_bucket
+from lmi_deploy.domain.default_bucket import REGIONAL_SUFFIX, default_bucket
 from lmi_deploy.domain.deployment_spec import Spec
 from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.role_setup import WantedSetup
 from lmi_deploy.targets.sagemaker.permissions import Policy, policies
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.policy_statements import use_key
 
 _OF_THE_DEPLOYER: Final = ("FindByTag", "LookIntoBucket", "MakeBucket")
 _OF_ROLES: Final = (
@@ -48,12 +49,16 @@ _OF_PROVIDERS: Final = (
 def bootstrap_policy(spec: Spec, wanted: WantedSetup, *, prefix: str = "") -> Policy:
     deployer = policies(spec, prefix=prefix).deployer
     bucket = (statement for statement in deployer.grants if statement.sid in _OF_THE_DEPLOYER)
-    return Policy(grants=(*_statements(spec, wanted), _read_records(Arns(spec, prefix)), *bucket))
+    arns = Arns(spec, prefix)
+    key = (use_key(arns, actions=("kms:Decrypt",)),) if spec.cloud.kms_key else ()
+    return Policy(grants=(*_statements(spec, wanted), _read_records(arns), *key, *bucket))
 
 
 def _read_records(arns: Arns) -> PolicyStatement:
     """Of deployments in the recipe's bucket, and in the default one of each region."""
-    partition, every = arns.spec.cloud.partition, default_bucket(arns.spec.cloud.account, "*")
+    # In some regions the default name has no suffix.
+    partition = arns.spec.cloud.partition
+    every = default_bucket(arns.spec.cloud.account, "*").removesuffix(REGIONAL_SUFFIX)
     buckets = tuple(dict.fromkeys((arns.bucket, f"arn:{partition}:s3:::{every}")))
     return PolicyStatement(
         sid="ReadRecords",

@@ -31,6 +31,8 @@ def rights_in_use(
     found: dict[str, list[PolicyStatement]] = {}
     for ref, generation, asynchronous in existing:
         role = generation.serving.cloud.role.rpartition("/")[2]
+        if not role:  # an adopted one, whose role AWS did not show
+            continue
         found.setdefault(role, []).extend(rights_of(ref, generation, asynchronous))
     return {role: merged([statements]).document for role, statements in found.items()}
 
