@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.domain.role_setup import beyond
+from lmi_deploy.domain.role_setup import beyond, lacking
 from lmi_deploy.errors import AccessError
 from tests.support.cloud_app import CloudApp
 
@@ -180,6 +180,24 @@ def test_deployment_whose_record_cannot_be_read_is_named(app: CloudApp) -> None:
     told = app.lmi("bootstrap", "tiny.yaml", "--yes", *ASYNCHRONOUS)
     assert told.code == 0
     assert "what tiny in us-east-1 runs with is unknown: endpoint config" in told.err
+
+
+def test_prune_is_refused_where_a_record_cannot_be_read(app: CloudApp) -> None:
+    changes(app, *ASYNCHRONOUS)
+    assert app.lmi("up", "tiny.yaml", "--yes", *ASYNCHRONOUS).code == 0
+    denied = AccessError("endpoint config: may not sagemaker:DescribeEndpointConfig", hint="allow it")
+    app.cloud.account_state.failures.before["endpoint_config"] = [denied] * 9
+    before = app.cloud.iam_setup.changes
+    refused = app.lmi("bootstrap", "tiny.yaml", "--yes", "--prune")
+    assert (refused.code, app.cloud.iam_setup.changes) == (5, before)
+    assert "--prune could remove what it needs" in refused.err
+
+
+def test_denied_right_counts_as_missing() -> None:
+    right = allowing("arn:aws:s3:::bucket/weights/m/*")
+    denying = {**right, "Statement": [{**right["Statement"][0], "Effect": "Deny"}]}
+    assert lacking([right], right)["Statement"] == []
+    assert lacking([denying], right)["Statement"] == right["Statement"]
 
 
 def test_prune_removes_what_is_not_needed_and_names_who_may_need_it(app: CloudApp) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.deployment_names import MAX_NAME, NAME, preview_name
+from lmi_deploy.errors import UsageRefused
 from tests.support.ci_runner import (
     GRACE,
     RECIPE,
@@ -240,6 +241,7 @@ def test_github_plan_of_one_job_is_applied_by_another_once_and_again(
     plan.write_text(text.replace("ml.m5.xlarge", "ml.p4d.24xlarge"))
     assert "changed after `lmi plan` wrote it" in ok(there.use(command="up", plan="plan.json"), 5).log
     plan.write_text(text)
+    assert "may cost" in ok(there.use(command="up", plan="plan.json", max_hourly="0.01"), 5).log
     for _ in range(2):
         ok(there.use(command="up", plan="plan.json"))
     assert endpoints(aws) == ["echo"]
@@ -424,6 +426,28 @@ def test_github_cancels_a_job_at_any_step(aws: Emulated, github: GitHub, operati
     assert endpoints(aws) == []
 
 
+@pytest.mark.long
+def test_cancelled_bench_accepts_nothing_and_takes_nothing_back(aws: Emulated, github: GitHub) -> None:
+    ok(github.use(command="up", recipe="recipe.yaml", bench=BENCH))
+    good = served(aws)
+    write(github, RECIPE.replace("xlarge", "2xlarge"))
+    process = github.begun(
+        command="up", recipe="recipe.yaml", bench="--prompts prompts.jsonl --duration 60 --concurrency 1"
+    )
+    while served(aws) == good or aws.described("echo")["EndpointStatus"] != "InService":
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    time.sleep(5)
+    done, seconds = cancelled(process)
+    assert (done.code, seconds < GRACE + 2.5) == (130, True), done.log
+    assert "not accepted" in done.log
+    assert served(aws) != good
+    # The next run of the same inputs measures it, and goes back.
+    ok(github.use(command="up", recipe="recipe.yaml", bench=MISSED), 7)
+    assert served(aws) == good
+    ok(github.use(command="down", recipe="recipe.yaml"))
+
+
 @pytest.mark.landing
 def test_fork_without_credentials_is_validated(aws: Emulated, github: GitHub) -> None:
     for name in [key for key in github.environment if key.startswith("AWS_")]:
@@ -445,3 +469,9 @@ def test_preview_of_any_branch_has_a_valid_name_of_its_own(branch: str, overlay:
     assert len(name) + (len(overlay) + 1 if overlay else 0) <= MAX_NAME
     assert name == preview_name("chat-with-a-long-name", branch, overlay)
     assert name != preview_name("chat-with-a-long-name", branch + "x", overlay)
+
+
+def test_name_that_leaves_no_room_for_a_branch_is_refused() -> None:
+    with pytest.raises(UsageRefused, match="too long for previews"):
+        preview_name("n" * 41, "pr-1")
+    assert len(preview_name("n" * 39, "feature/a-long-one")) == MAX_NAME

@@ -80,6 +80,11 @@ def test_mistrals_own_format_is_selected_if_the_engine_reads_it() -> None:
         *("config.json", "consolidated.safetensors", "params.json", "tekken.json"),
     ]
     assert dict(found.left_out) == {"not read with load_format mistral": 2}
+    index = "consolidated.safetensors.index.json"
+    assert (
+        select(listing(*paths, index), Files(), remote_code=False).size
+        == select(listing(*paths), Files(), remote_code=False).size
+    ), "the selection of other recipes stays, and with it the name of their weights"
     with pytest.raises(Unresolvable, match=r"reads consolidated\.safetensors, and .* does not have it"):
         select(
             listing("config.json", "model.safetensors"), Files(), remote_code=False, in_mistrals_format=True
