@@ -188,6 +188,10 @@ class GitLab(CiRunner):
     """The jobs of ci/gitlab.yml, as an `include` with these inputs gives them."""
 
     def job(self, name: str, inputs: Mapping[str, str], **predefined: str) -> Done:
+        return self.run(*self.shell(name, inputs, **predefined), "-e", "-o", "pipefail")
+
+    def shell(self, name: str, inputs: Mapping[str, str], **predefined: str) -> tuple[str, dict[str, str]]:
+        """The script of a job, and its variables."""
         jobs = gitlab_jobs(inputs)
         job, base = jobs[name], jobs[jobs[name]["extends"]]
         values = {**base["variables"], **job.get("variables", {})}
@@ -197,7 +201,7 @@ class GitLab(CiRunner):
             key: re.sub(r"\$(\w+)", lambda found: known.get(found[1], ""), str(value))
             for key, value in values.items()
         }
-        return self.run("\n".join(job["script"]), {**known, **expanded}, "-e", "-o", "pipefail")
+        return "\n".join(job["script"]), {**known, **expanded}
 
 
 def gitlab_jobs(inputs: Mapping[str, str]) -> dict[str, Any]:

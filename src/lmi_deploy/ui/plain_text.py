@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final, TextIO
 
-_COMMAND: Final = re.compile(r"(?m)^(\s*):(?=:)|##(?=\[)")
-"""As GitHub's runner finds its commands: a line that begins with `::` after blanks, and `##[` anywhere."""
+_COMMAND: Final = re.compile(r"(?m)^(\s*):(?=:)|##(?=\[)|section_(?=(?:start|end):)")
+"""As GitHub's runner finds its commands: a line that begins with `::` after blanks, and `##[` anywhere; and GitLab's
+markers of sections.
+"""
 
 
 def plain(text: str) -> str:
@@ -16,7 +18,7 @@ def plain(text: str) -> str:
 
 
 class WithoutCommands:
-    """A stream on which nothing is a command for GitHub: a space divides what would be one."""
+    """A stream on which nothing is a command for a CI system: a space divides what would be one."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

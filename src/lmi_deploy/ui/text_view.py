@@ -245,7 +245,7 @@ def human_view(verbosity: Verbosity = "normal") -> HumanView:
     verbose = verbosity in ("verbose", "debug")
     live = sys.stderr.isatty() and not verbose
     story = sys.stderr
-    if "GITHUB_ACTIONS" in os.environ:
+    if {"GITHUB_ACTIONS", "GITLAB_CI"} & os.environ.keys():
         story = cast("TextIO", WithoutCommands(sys.stderr))
     return HumanView(sys.stdout, story, live=live, quiet=verbosity == "quiet", verbose=verbose)
 

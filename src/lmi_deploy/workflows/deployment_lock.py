@@ -15,6 +15,8 @@ from lmi_deploy.workflows.interruption import remaining
 
 _EVERY: Final = 5.0
 """Seconds between two tries to take a lock that another lmi has."""
+_SAID_EVERY: Final = 60.0
+"""CI systems end a job that prints nothing for ten minutes (CircleCI)."""
 
 
 @contextmanager
@@ -34,7 +36,8 @@ def locked(ref: DeploymentRef, deps: Dependencies) -> Iterator[None]:
 
 def _take(held: ExitStack, ref: DeploymentRef, deps: Dependencies) -> None:
     wait, lock = deps.lock_wait, deps.lock(ref)
-    until = deps.clock.monotonic() + wait.seconds
+    said_at = deps.clock.monotonic()
+    until = said_at + wait.seconds
     while True:
         try:
             held.enter_context(lock.hold(ref.name))
@@ -45,8 +48,9 @@ def _take(held: ExitStack, ref: DeploymentRef, deps: Dependencies) -> None:
                 error.message += waited
                 error.hint += "" if wait.seconds else "; --lock-timeout 10m waits for it"
                 raise
-            if not wait.waited:
-                wait.notify(f"waiting for at most {wait.seconds} s: {error.message}")
+            if deps.clock.monotonic() >= said_at:
+                wait.notify(f"waiting for at most {left:.0f} s: {error.message}")
+                said_at += _SAID_EVERY
             wait.waited = True
             deps.clock.sleep(min(_EVERY, left))
         else:

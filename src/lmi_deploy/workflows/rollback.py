@@ -107,10 +107,8 @@ def accept(ref: DeploymentRef, deps: Dependencies, server: str) -> bool:
         return True
 
 
-def accepted_before(ref: DeploymentRef, deps: Dependencies) -> str:
-    """The accepted generation, if another one serves; empty if none ever was accepted, or it serves."""
+def accepted(ref: DeploymentRef, deps: Dependencies) -> str:
+    """The generation that was accepted last; empty if none ever was, or it cannot be gone back to any more."""
     record = deps.targets[ref.target].read_record(ref)
-    if record is None or record.current is None or record.accepted == record.current.server:
-        return ""
-    kept = {generation.server for generation in record.generations}
-    return record.accepted if record.accepted in kept else ""
+    kept = {generation.server for generation in record.generations} if record else set()
+    return record.accepted if record and record.accepted in kept else ""

@@ -84,7 +84,8 @@ def read_plan(text: bytes, origin: str) -> SavedPlan:
         saved = load(SavedPlan, found)
     except ValueError as why:
         raise _no_plan(origin, str(why)) from None
-    if saved.content not in ("", saved.digest):
+    of_an_earlier_lmi = not saved.content and saved.agreed is None
+    if saved.content != saved.digest and not of_an_earlier_lmi:
         raise Refused(
             f"{origin}: it was changed after `lmi plan` wrote it", hint="plan again: nothing was changed"
         )

@@ -427,6 +427,7 @@ def test_saved_plan_that_was_edited_is_called_so(app: CloudApp) -> None:
         text.replace(json.dumps(model_py), '"cGFzcw=="'),
     ):
         assert edited != text
+        edited = edited if "cGFzcw" not in edited else re.sub(r'"content": "\w+"', '"content": ""', edited)
         Path("plan.json").write_text(edited)
         ran = app.lmi("up", "plan.json", "--yes")
         assert (ran.code, "changed after `lmi plan` wrote it" in ran.err) == (5, True), ran.err

@@ -30,7 +30,7 @@ class Other:
             assert self.app.lmi(*argv).code == 0
 
 
-def beside(app: CloudApp, monkeypatch: pytest.MonkeyPatch, *argv: str, after: float = 60) -> Other:
+def beside(app: CloudApp, monkeypatch: pytest.MonkeyPatch, *argv: str, after: float = 70) -> Other:
     other = Other(app, *argv, after=after)
     monkeypatch.setattr(app.clock, "sleep", other.sleep)
     return other
@@ -44,20 +44,26 @@ def beside(app: CloudApp, monkeypatch: pytest.MonkeyPatch, *argv: str, after: fl
         (("down", "tiny", "--yes"), ("up", *CHANGED, "--yes")),
         (("up", "--yes", *CHANGED), ("down", "tiny", "--yes")),
         (("up", "--yes", *CHANGED), ("scale", "tiny", "2", "--yes")),
+        (("status", "tiny"), ("rollback", "tiny", "--yes")),
     ],
 )
 def test_newer_command_waits_and_wins(
     app: CloudApp, monkeypatch: pytest.MonkeyPatch, theirs: tuple[str, ...], mine: tuple[str, ...]
 ) -> None:
     app.up()
+    if mine[0] == "rollback":
+        app.up(*CHANGED)
     before = app.observe().serving
     beside(app, monkeypatch, *theirs)
     ran = app.lmi(*mine, *WAIT)
     assert "waiting for at most 600 s: tiny: locked by lmi test" in ran.err
+    assert ran.err.count("waiting for at most") == 2, "a line a minute"
     assert ran.code == 0, ran.err
     observed = app.observe()
     if mine[0] == "down":
         assert app.cloud_resources() == []
+    elif mine[0] == "rollback":
+        assert observed.serving not in ("", before)
     elif mine[0] == "up":
         assert observed.serving not in ("", before)
         assert app.lmi("plan", *CHANGED, "--exit-code").code == 0

@@ -88,10 +88,10 @@ def test_github_preview_is_planned_deployed_and_ended_by_the_same_inputs(
 ) -> None:
     write(github, OVERLAYS)
     preview = {
-        "recipe": "recipe.yaml ",
-        "preview": "pr-12",
-        "ttl": "8h",
-        "max_hourly": "5",
+        "recipe": "\n recipe.yaml \n",
+        "preview": " pr-12\n",
+        "ttl": "8h\n",
+        "max_hourly": " 5 ",
         "overlay": overlay,
     }
     name = f"echo-pr-12-{overlay}".rstrip("-")
@@ -383,10 +383,14 @@ def test_codebuild_plans_previews_deploys_the_branch_and_ends(aws: Emulated, wor
 
 
 @pytest.mark.long
-def test_build_that_is_stopped_reaches_lmi(aws: Emulated, workspace: Path) -> None:
-    codebuild = CodeBuild.of(aws, workspace)
+@pytest.mark.parametrize("system", ["codebuild", "gitlab"])
+def test_build_that_is_stopped_reaches_lmi(aws: Emulated, workspace: Path, system: str) -> None:
+    codebuild, gitlab = CodeBuild.of(aws, workspace), GitLab(workspace, {})
+    job = (
+        codebuild.job("PUSH", "branch/main") if system == "codebuild" else gitlab.shell("lmi-deploy", INPUTS)
+    )
     aws.fault(SLOW)
-    process = codebuild.begin(*codebuild.job("PUSH", "branch/main"))
+    process = codebuild.begin(*job)
     while "echo" not in endpoints(aws):
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.1)
@@ -446,6 +450,14 @@ def test_cancelled_bench_accepts_nothing_and_takes_nothing_back(aws: Emulated, g
     ok(github.use(command="up", recipe="recipe.yaml", bench=MISSED), 7)
     assert served(aws) == good
     ok(github.use(command="down", recipe="recipe.yaml"))
+
+
+@pytest.mark.long
+def test_preview_without_a_valid_name_is_in_the_comment(aws: Emulated, github: GitHub) -> None:
+    write(github, RECIPE.replace("name: echo", f"name: {'n' * 45}"))
+    done = ok(github.use(command="plan", recipe="recipe.yaml", preview="pr-1"), 2)
+    ok(github.comment(done))
+    assert "too long for previews" in (github.folder.parent / "posted.md").read_text()
 
 
 @pytest.mark.landing

@@ -41,6 +41,7 @@ def test_plain_text_contains_no_control_characters(text: str) -> None:
         ("::error::owned\n", ": :error::owned\n"),
         ("first\n  ::add-mask::recipes\n", "first\n  : :add-mask::recipes\n"),
         ("asked: ##[error]owned\n", "asked: ## [error]owned\n"),
+        ("\r\x1b[0Ksection_start:1:x\r", "\r\x1b[0Ksection_ start:1:x\r"),
         ("a::b, std::vector\n", "a::b, std::vector\n"),
         ("## heading\n", "## heading\n"),
     ],

@@ -40,7 +40,7 @@ from lmi_deploy.ui.view_selection import open_view
 from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.extend import read_duration
 from lmi_deploy.workflows.region_fallback import in_its_region
-from lmi_deploy.workflows.rollback import accept, accepted_before, serving
+from lmi_deploy.workflows.rollback import accept, accepted, serving
 from lmi_deploy.workflows.saved_plan import read_plan
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -209,7 +209,7 @@ class _Inputs:
     @property
     def digest(self) -> str:
         """Different for two uses with different inputs."""
-        words = (*self.recipes, self.name, self.preview, self.overlay, *self.sets)
+        words = (*self.recipes, self.name, self.preview, self.overlay, *self.own_keys)
         return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
     def _base_name(self) -> str:
@@ -280,15 +280,21 @@ class _Job:
         inputs, folder = self._inputs, self._folder()
         text = folder / "plan.md"
         changes, code = False, self.validate()
-        if code:
-            self._write_failure(text)
-        else:
-            recipe = [inputs.recipe] if inputs.recipe else []
-            words = ["plan", *recipe, *inputs.options(inputs.keys), *inputs.limit, "--exit-code"]
-            code = self._lmi(*words, "--out", str(folder / "plan.json"), "--markdown", str(text))
-            changes = code == CHANGES_PENDING
-            code = 0 if changes else code
-        self._publish(folder)
+        try:
+            if code:
+                read_recipe(inputs.recipe, overlay=inputs.overlay or None, sets=inputs.own_keys)
+            else:
+                recipe = [inputs.recipe] if inputs.recipe else []
+                words = ["plan", *recipe, *inputs.options(inputs.keys), *inputs.limit, "--exit-code"]
+                code = self._lmi(*words, "--out", str(folder / "plan.json"), "--markdown", str(text))
+                changes = code == CHANGES_PENDING
+                code = 0 if changes else code
+        except LmiError as error:
+            text.write_text(failure_markdown(error), encoding="utf-8")
+            if not code:  # else `lmi validate` has shown it
+                raise
+        finally:
+            self._publish(folder)
         if not code:
             file = folder / "plan.json"
             self._result |= {"deployment": _planned_ref(file).name, "changed": changes, "plan": str(file)}
@@ -304,13 +310,6 @@ class _Job:
             for name in ("plan.json", "plan.md", "comment.md", "bench.md", "bench.json"):
                 (folder / name).unlink(missing_ok=True)
         return folder
-
-    def _write_failure(self, file: Path) -> None:
-        inputs = self._inputs
-        try:
-            read_recipe(inputs.recipe, overlay=inputs.overlay or None, sets=inputs.own_keys)
-        except LmiError as error:
-            file.write_text(failure_markdown(error), encoding="utf-8")
 
     def _publish(self, folder: Path) -> None:
         """The plan in the summary of the job, and as a comment that the next run finds again by its first line."""
@@ -339,10 +338,14 @@ class _Job:
             words = [*recipe, *inputs.options(inputs.keys), *inputs.limit, *inputs.taking_over]
         ref = _planned_ref(file)
         self._result |= {"deployment": ref.name, "changed": changes, "plan": str(file)}
+        if changes:
+            end = f"{ref.command('down')} ends what this job starts"
+            click.echo(f"{ref.name}: if the job is cancelled, {end}; its price is in the plan", err=True)
+        before = serving(ref, self._deps())
         # Without a change too: it settles what an earlier job left, and sends the probe.
         if code := self._lmi("up", *words, "--yes", *inputs.waiting):
             return code
-        return self._measured(self._located(ref), file.parent, changed=changes) if inputs.bench else 0
+        return self._measured(self._located(ref), file.parent, before) if inputs.bench else 0
 
     def _located(self, ref: DeploymentRef) -> DeploymentRef:
         """A recipe with several regions may have left the planned one."""
@@ -352,20 +355,19 @@ class _Job:
             return replace(ref, region=region, bucket=read.endpoint.bucket or "")
         return ref
 
-    def _measured(self, ref: DeploymentRef, folder: Path, *, changed: bool) -> int:
+    def _measured(self, ref: DeploymentRef, folder: Path, before: str) -> int:
         """What misses its objective is taken back: to what a pipeline accepted last, or, if this job deployed it, to
         what served before it. Nothing is done to what another job has deployed since.
         """
         deps, missed = self._deps(), self._inputs.on_missed
-        served, where = serving(ref, deps), _where(ref)
-        own_output = {"-o", "--output"} & {word.partition("=")[0] for word in self._inputs.bench}
-        report, markdown = folder / "bench.json", folder / "bench.md"
-        output = [] if own_output else ["--output", str(report)]
+        served, where, waiting = serving(ref, deps), _where(ref), self._inputs.waiting
+        markdown, report = folder / "bench.md", _output_of(self._inputs.bench)
+        output = [] if report else ["--output", str(folder / "bench.json")]
         words = ["bench", "run", ref.name, *where, *self._inputs.bench, *output]
         code = self._lmi(*words, "--markdown", str(markdown))
         if markdown.exists():
             _append("GITHUB_STEP_SUMMARY", markdown.read_text("utf-8"))
-        if not own_output and _is_interrupted(report):
+        if _is_interrupted(Path(report or folder / "bench.json")):
             self._warn(
                 f"{ref.name} was not measured to the end, and not accepted: it serves, and costs money"
             )
@@ -374,31 +376,21 @@ class _Job:
             if not accept(ref, deps, served):
                 self._warn(f"{ref.name}: another job has deployed since; nothing was accepted")
             return 0
+        good = accepted(ref, deps)
+        back = good not in ("", served) or served != before
         if code in _MISSED and missed != "keep" and serving(ref, deps) != served:
             self._warn(f"{ref.name}: another job has deployed since; nothing was taken back")
-            return code
-        if code in _MISSED and missed == "down":
-            self._lmi("down", ref.name, *where, "--yes", *self._inputs.waiting)
-            return code
-        earlier = accepted_before(ref, deps)
-        if code in _MISSED and missed == "rollback" and (earlier or changed):
-            to = ["--to", earlier] if earlier else []
-            words = [
-                "rollback",
-                ref.name,
-                *where,
-                *to,
-                "--if-serving",
-                served,
-                "--yes",
-                *self._inputs.waiting,
-            ]
+        elif code in _MISSED and missed == "down":
+            self._lmi("down", ref.name, *where, "--yes", *waiting)
+        elif code in _MISSED and missed == "rollback" and back:
+            to = ["--to", good] if good not in ("", served) else []
+            words = ["rollback", ref.name, *where, *to, "--if-serving", served, "--yes", *waiting]
             if self._lmi(*words):
                 again = f"It still runs and costs money: {ref.command('down')} deletes it"
                 self._warn(f"{ref.name} was not rolled back (see above). {again}")
-        elif changed or earlier:
-            back = ref.command("rollback")
-            self._warn(f"{ref.name} serves a version that was not accepted: {back} takes it back")
+        elif served != good:
+            back_words = f"{ref.command('rollback')} takes it back"
+            self._warn(f"{ref.name} serves a version that was not accepted: {back_words}")
         return code
 
     def down(self) -> int:
@@ -448,6 +440,16 @@ def _planned_ref(file: Path) -> DeploymentRef:
 
 def _where(ref: DeploymentRef) -> list[str]:
     return ["--target", "local"] if ref.is_here else ["--target", "sagemaker", "--region", ref.region]
+
+
+def _output_of(bench: Sequence[str]) -> str:
+    """The file that these options of a bench name for its report; empty if none."""
+    for number, word in enumerate(bench):
+        if word in ("-o", "--output"):
+            return next(iter(bench[number + 1 :]), "")
+        if word.startswith("--output="):
+            return word.partition("=")[2]
+    return ""
 
 
 def _is_interrupted(report: Path) -> bool:
