@@ -28,7 +28,7 @@ from tests.support.ci_runner import (
 from tests.support.emulator_process import Emulated
 
 OVERLAYS = RECIPE + "overlays:\n  prod: {options: {threads: 2}}\n  staging: {options: {threads: 3}}\n"
-BENCH = "--prompts prompts.jsonl\n--requests 4 --concurrency 1\n"
+BENCH = "--prompts prompts.jsonl\n--requests 40 --concurrency 1\n"
 MISSED = BENCH + "--objective p50_ms=0.001"
 
 
